@@ -1,0 +1,1 @@
+"""Composer's inference engine: one process a machine, shared by every editor window."""

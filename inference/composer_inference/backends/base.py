@@ -1,0 +1,154 @@
+"""The seam between the engine and what computes: llama.cpp today, our own torch decoder beside it."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Literal, Protocol
+
+FinishReason = Literal["stop", "length"]
+
+Prompt = tuple[str | int, ...]
+"""Pieces of text (tokenised with special tokens recognised) and token ids, concatenated."""
+
+
+class Capability(Enum):
+    """What a backend can do; a missing one is declared, never faked."""
+
+    TOKENIZE = "tokenize"
+    DRAFT_TEXT = "draft_text"
+    STEPWISE_PREEMPTION = "stepwise_preemption"
+    GRAMMAR = "grammar"
+    WEIGHT_RELOAD = "weight_reload"
+    LOGPROBS = "logprobs"
+    EMBED = "embed"
+    RERANK = "rerank"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SamplingParams:
+    max_tokens: int = 64
+    """Tokens to decode at most. 0 only prefills, which warms the prompt cache."""
+    temperature: float = 0.0
+    """0 decodes greedily."""
+    top_p: float = 1.0
+    top_k: int = 0
+    """0 keeps every token."""
+    min_p: float = 0.0
+    repeat_penalty: float = 1.0
+    seed: int | None = None
+    """None draws a fresh one."""
+    stop: tuple[str, ...] = ()
+    """The text ends before the first of these."""
+    num_logprobs: int = 0
+    """Alternatives reported for each token; 0 reports no log-probabilities."""
+    ignore_eos: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GenerateRequest:
+    prompt: Prompt
+    sampling: SamplingParams
+    json_schema: dict[str, Any] | None = None
+    """Constrains the whole text to JSON of this schema (needs Capability.GRAMMAR)."""
+    grammar: str | None = None
+    """A GBNF grammar for the whole text (needs Capability.GRAMMAR)."""
+    draft_text: str | None = None
+    """Text that the output mostly repeats; verified, never trusted (Capability.DRAFT_TEXT)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenLogprob:
+    token: str
+    token_id: int
+    logprob: float
+    top: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timings:
+    """Where a request's time went, summed over its pre-empted parts."""
+
+    queue_ms: float = 0.0
+    num_cached_tokens: int = 0
+    num_prefill_tokens: int = 0
+    prefill_ms: float = 0.0
+    num_decoded_tokens: int = 0
+    decode_ms: float = 0.0
+    num_preemptions: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GenerateChunk:
+    """One step's output. A chunk with neither text nor finish_reason reports prefill progress;
+    a stream ends with exactly one chunk that has a finish_reason."""
+
+    text: str = ""
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+    finish_reason: FinishReason | None = None
+    timings: Timings = field(default_factory=Timings)
+    """Meaningful on the last chunk."""
+
+
+class BackendError(Exception):
+    """The backend refused or failed a request; the message is the backend's own."""
+
+
+class PromptTooLongError(BackendError):
+    """The prompt does not fit the context; the message gives both numbers."""
+
+
+class MissingCapabilityError(BackendError):
+    """The request needs something that this backend or model does not offer."""
+
+
+class Backend(Protocol):
+    """One loaded model. Calls come from one event loop; the work runs elsewhere."""
+
+    @property
+    def capabilities(self) -> frozenset[Capability]: ...
+
+    @property
+    def context_tokens(self) -> int:
+        """Tokens that one request may hold, prompt and output together."""
+        ...
+
+    @property
+    def chat_template(self) -> str | None:
+        """The model's Jinja2 chat template, None for a model without one."""
+        ...
+
+    @property
+    def special_tokens(self) -> dict[str, str]:
+        """`bos_token` and `eos_token` as text, for the chat template."""
+        ...
+
+    def generate(self, request: GenerateRequest) -> AsyncIterator[GenerateChunk]:
+        """Decode. Closing the iterator (`aclose`) stops the work within one decoded token or one
+        slice of prefill and keeps the prompt cache.
+
+        Raises: PromptTooLongError, MissingCapabilityError, BackendError.
+        """
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """One vector a text. Raises: MissingCapabilityError, BackendError."""
+        ...
+
+    async def rerank(self, query: str, documents: Sequence[str]) -> list[float]:
+        """One relevance score a document, higher is nearer.
+
+        Raises: MissingCapabilityError, BackendError.
+        """
+        ...
+
+    async def tokenize(self, text: str, *, special: bool = True) -> list[int]:
+        """Token ids; `special` recognises special tokens written in the text.
+
+        Raises: MissingCapabilityError.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Free the model. No call may follow."""
+        ...
