@@ -1,0 +1,71 @@
+"""Settings: what a user can configure, parsed once at the boundary.
+
+Editors send them as the `composer` section (`initializationOptions`, `workspace/configuration` and
+`workspace/didChangeConfiguration`), in camelCase. The string under each field is its
+documentation: the table in the README and the VS Code settings schema are generated from it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+ModelDownload = Literal["ask", "always", "never"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoleSettings:
+    """Which model answers for one role, and where."""
+
+    model: str = "auto"
+    """Model name. `auto` picks by memory and cores (`composer-lsp doctor` says which and why); with a `url`, the name that the server knows, and `auto` is the first it lists."""
+    url: str = ""
+    """Base URL of an OpenAI-compatible server, such as `http://127.0.0.1:8080/v1`. Empty: the local engine; nothing leaves the machine."""
+    api_key_env: str = ""
+    """Name of the environment variable that holds the key for `url`. Empty: no key is sent."""
+    timeout_s: float = 30.0
+    """Seconds that a request to `url` may stay without an answer. 0: no limit."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TabSettings(RoleSettings):
+    """Ghost text while typing."""
+
+    enabled: bool = True
+    """Suggest while typing. Explicit requests are answered even when this is off."""
+    fim_template: str = "auto"
+    """How the text around the cursor becomes a prompt: `auto` (by the model's name), a template's name (`composer-lsp complete --help` lists them), `suffix` (the server's own `suffix` field) or `infill` (llama.cpp's `/infill`)."""
+    max_tokens: int = 64
+    """Longest suggestion, in tokens."""
+    context_tokens: int = 1536
+    """Prompt budget around the cursor, in tokens: two thirds before it, one third after it."""
+    debounce_ms: int = 20
+    """Shortest wait after a keystroke, in milliseconds; it grows with fast typing to at most ten times this. Explicit requests never wait."""
+    disabled_languages: tuple[str, ...] = ()
+    """Language ids without automatic suggestions, such as `markdown`."""
+    disabled_paths: tuple[str, ...] = ()
+    """Globs in git-ignore syntax; files that match get no automatic suggestions."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentSettings(RoleSettings):
+    """The model that answers longer requests."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineSettings:
+    """The engine process on this machine, shared by all windows. The window that starts it decides."""
+
+    threads: int = 0
+    """Threads to compute with. 0: one per physical core."""
+    context_tokens: int = 8192
+    """Context of one request, in tokens."""
+    idle_exit_s: int = 900
+    """Seconds without a request or a connected window after which the engine leaves. 0: never."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    tab: TabSettings = field(default_factory=TabSettings)
+    agent: AgentSettings = field(default_factory=AgentSettings)
+    engine: EngineSettings = field(default_factory=EngineSettings)
+    model_download: ModelDownload = "ask"
+    """What to do when the chosen model is not on this machine: `ask` first, fetch it `always`, or `never`."""
