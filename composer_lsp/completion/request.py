@@ -1,0 +1,41 @@
+"""What goes into a completion and what comes out, free of any editor's types."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Trigger = Literal["automatic", "invoked"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DocumentSnapshot:
+    """One version of an open document."""
+
+    uri: str
+    version: int
+    text: str
+    """With the document's own line endings."""
+    language_id: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompletionRequest:
+    document: DocumentSnapshot
+    offset: int
+    """The cursor, in code points from the start of the text."""
+    trigger: Trigger = "automatic"
+    num_indent_spaces: int | None = None
+    """Spaces that one level of indentation takes, or a tab is wide; None guesses from the text."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Suggestion:
+    """Replace `document.text[start:end]` by `text`; `start <= offset <= end`, usually all equal.
+    The range never leaves the cursor's line."""
+
+    text: str
+    start: int
+    end: int
+    timings: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Milliseconds of each stage: debounce, prompt, queue, prefill, first_token, decode, trim,
+    total. A suggestion from memory has `total` alone."""
