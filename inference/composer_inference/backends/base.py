@@ -87,7 +87,10 @@ class GenerateChunk:
     logprobs: tuple[TokenLogprob, ...] = ()
     finish_reason: FinishReason | None = None
     timings: Timings = field(default_factory=Timings)
-    """Meaningful on the last chunk."""
+    """Of this call so far; complete on the last chunk."""
+    resumable: bool = False
+    """Whether the request may be stopped after this chunk and continued later, with nothing lost,
+    from its prompt followed by all `token_ids` so far (Capability.STEPWISE_PREEMPTION)."""
 
 
 class BackendError(Exception):

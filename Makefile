@@ -1,0 +1,59 @@
+# `make run` and `make test` need Python 3.11 to 3.13, make and git, and nothing else.
+SHELL := /bin/bash
+PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(if $(shell command -v $(p) 2>/dev/null),$(p))))
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help run test test-editors editors soak check format docs bench vscode neovim clean
+
+help:  ## Show the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+
+$(BIN)/composer-lsp: pyproject.toml scripts/bootstrap.py
+	$(PYTHON) scripts/bootstrap.py $(VENV)
+	@touch $@
+
+run: $(BIN)/composer-lsp  ## Set up, fetch the default model, and see ghost text in the terminal
+	$(BIN)/composer-lsp try --yes
+
+test: $(BIN)/composer-lsp  ## The whole suite that needs no editor and no root
+	$(BIN)/composer-lsp model pull smollm2-135m
+	$(BIN)/composer-lsp model pull qwen2.5-coder-0.5b
+	$(PYTEST) -n 2 --dist loadgroup -m "not editor and not soak"
+
+editors: $(BIN)/composer-lsp  ## Install the editors that the editor tests drive (Debian, root)
+	bash scripts/editors/neovim.sh
+	bash scripts/editors/vscode.sh
+
+test-editors: editors vscode  ## The end-to-end tests in real editors
+	COMPOSER_REQUIRE_EDITORS=1 $(PYTEST) tests/editors -m "editor and not soak"
+
+soak: $(BIN)/composer-lsp  ## The full numbers: minutes long
+	$(PYTEST) -m soak
+
+check: $(BIN)/composer-lsp  ## Lint, types, layering, generated documents
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright -p . --venvpath . --warnings
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/generate_docs.py --check
+
+format: $(BIN)/composer-lsp  ## Format the Python code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(BIN)/composer-lsp  ## Regenerate the tables and the editors' settings schema
+	$(BIN)/python scripts/generate_docs.py
+
+bench: $(BIN)/composer-lsp  ## Start-up, memory, latency, throughput, against named peers
+	$(BIN)/python -m bench
+
+vscode:  ## Package the VS Code extension as build/composer.vsix
+	cd editor-clients/vscode && npm ci --no-audit --no-fund && npm run package
+
+neovim:  ## Export the Neovim plugin's tree to build/composer.nvim
+	bash scripts/export_neovim_plugin.sh build/composer.nvim
+
+clean:  ## Remove what was built; models and editors stay in the user's cache
+	rm -rf build dist $(VENV) editor-clients/vscode/{node_modules,out}

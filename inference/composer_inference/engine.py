@@ -1,0 +1,204 @@
+"""The engine: which models are loaded, and one scheduler for all of them."""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from composer_inference.api.service import Health, ModelInfo, ModelLoadError, ModelState
+from composer_inference.backends.base import (
+    Backend,
+    BackendError,
+    GenerateChunk,
+    GenerateRequest,
+)
+from composer_inference.loader import Loader
+from composer_inference.metrics import Metrics
+from composer_inference.priority import Priority
+from composer_inference.scheduler import Scheduler
+
+logger = logging.getLogger(__name__)
+
+MAX_LOADED_MODELS = 2
+"""One for each role; loading a third frees the one that has rested longest."""
+
+
+@dataclass(eq=False, slots=True)
+class _Slot:
+    """One model in memory, or on its way there."""
+
+    loading: asyncio.Task[Backend]
+    last_used: float
+    num_users: int = 0
+
+    @property
+    def backend(self) -> Backend | None:
+        done = self.loading.done() and not self.loading.cancelled()
+        return self.loading.result() if done and not self.loading.exception() else None
+
+
+class Engine:
+    """Implements `EngineService`. Lives on one event loop."""
+
+    def __init__(self, loader: Loader, *, on_drain: Callable[[], None]) -> None:
+        self._loader = loader
+        self._on_drain = on_drain
+        self._scheduler = Scheduler()
+        self._slots: dict[str, _Slot] = {}
+        self._failures: dict[str, str] = {}
+        self._metrics = Metrics()
+        self._num_active = 0
+        self._draining = False
+        self.last_active = time.monotonic()
+        """When the last request ended, on the monotonic clock."""
+
+    @property
+    def draining(self) -> bool:
+        return self._draining
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is being answered or a model loaded."""
+        return self._num_active > 0
+
+    def model_infos(self) -> list[ModelInfo]:
+        return [self._info(name, size) for name, size in self._loader.available().items()]
+
+    async def backend(self, model: str) -> Backend:
+        async with self._using(model) as backend:
+            return backend
+
+    async def generate(
+        self, model: str, request: GenerateRequest, priority: Priority
+    ) -> AsyncGenerator[GenerateChunk, None]:
+        async with self._using(model) as backend:
+            stream = self._scheduler.generate(backend, request, priority)
+            async with aclosing(stream) as chunks, self._metrics.request(priority) as observe:
+                async for chunk in chunks:
+                    if chunk.finish_reason is not None:
+                        observe(chunk.timings)
+                    yield chunk
+
+    async def embed(
+        self, model: str, texts: Sequence[str], priority: Priority
+    ) -> list[list[float]]:
+        async with self._using(model) as backend, self._scheduler.turn(priority):
+            return await backend.embed(texts)
+
+    async def rerank(
+        self, model: str, query: str, documents: Sequence[str], priority: Priority
+    ) -> list[float]:
+        async with self._using(model) as backend, self._scheduler.turn(priority):
+            return await backend.rerank(query, documents)
+
+    async def tokenize(self, model: str, text: str) -> list[int]:
+        async with self._using(model) as backend:
+            return await backend.tokenize(text)
+
+    def health(self) -> Health:
+        in_use = self._slots.keys() | self._failures.keys()
+        return Health(
+            status="draining" if self._draining else "ok",
+            version=version("composer-lsp"),
+            pid=os.getpid(),
+            threads=self._loader.threads,
+            models=tuple(info for info in self.model_infos() if info.id in in_use),
+        )
+
+    def metrics(self) -> str:
+        return self._metrics.render(
+            num_running=self._scheduler.num_running,
+            num_waiting=self._scheduler.num_waiting,
+            num_loaded_models=sum(slot.backend is not None for slot in self._slots.values()),
+        )
+
+    def drain(self) -> None:
+        if not self._draining:
+            self._draining = True
+            self._on_drain()
+
+    async def close(self) -> None:
+        """Free every model."""
+        for name in list(self._slots):
+            await self._free(name)
+
+    def _info(self, name: str, size_bytes: int) -> ModelInfo:
+        slot = self._slots.get(name)
+        backend = slot.backend if slot else None
+        state: ModelState = "unloaded"
+        if slot is not None:
+            state = "ready" if backend else "loading"
+        elif name in self._failures:
+            state = "failed"
+        return ModelInfo(
+            id=name,
+            state=state,
+            error=self._failures.get(name),
+            size_bytes=size_bytes,
+            context_tokens=backend.context_tokens if backend else None,
+            capabilities=backend.capabilities if backend else frozenset(),
+        )
+
+    @asynccontextmanager
+    async def _using(self, model: str) -> AsyncIterator[Backend]:
+        with self._active():
+            name = self._loader.resolve(model)
+            await self._make_room(name)
+            slot = self._slot(name)
+            slot.num_users += 1
+            try:
+                # Shielded: the model is wanted by whoever asks next, even if this one gives up.
+                yield await asyncio.shield(slot.loading)
+            finally:
+                slot.num_users -= 1
+                slot.last_used = time.monotonic()
+
+    @contextmanager
+    def _active(self) -> Iterator[None]:
+        self._num_active += 1
+        try:
+            yield
+        finally:
+            self._num_active -= 1
+            self.last_active = time.monotonic()
+
+    def _slot(self, name: str) -> _Slot:
+        slot = self._slots.get(name)
+        if slot is None:
+            task = asyncio.create_task(self._load(name))
+            # An exception that nobody awaited is told by `health`, not by the event loop.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            slot = self._slots[name] = _Slot(task, time.monotonic())
+        return slot
+
+    async def _load(self, name: str) -> Backend:
+        started = time.monotonic()
+        self._failures.pop(name, None)
+        try:
+            backend = await self._loader.load(name)
+        except BackendError as error:
+            self._slots.pop(name, None)
+            self._failures[name] = str(error)
+            raise ModelLoadError(str(error)) from error
+        logger.info("loaded %s in %.1f s", name, time.monotonic() - started)
+        return backend
+
+    async def _make_room(self, wanted: str) -> None:
+        if wanted in self._slots or len(self._slots) < MAX_LOADED_MODELS:
+            return
+        resting = [
+            (slot.last_used, name) for name, slot in self._slots.items() if slot.num_users == 0
+        ]
+        if resting:
+            await self._free(min(resting)[1])
+
+    async def _free(self, name: str) -> None:
+        slot = self._slots.pop(name)
+        if (backend := slot.backend) is not None:
+            await backend.close()
+        else:
+            slot.loading.cancel()

@@ -1,0 +1,255 @@
+"""Who may compute: one request at a time on this machine, keystrokes first.
+
+Two generations at once share the machine's arithmetic and each takes about twice its time, so a
+request waits for its turn, and one of a higher priority takes the turn over: the running one is
+stopped at its next safe point (one decoded token, one slice of prefill), waits, and goes on from
+the prompt cache where it was. Its reader sees one unbroken stream.
+
+A request that cannot be stopped and resumed (its text is constrained by a grammar, or the backend
+lacks the capability) keeps running beside the higher one. Requests of one priority take turns of
+`QUANTUM_S`, tab requests excepted: those are short and newest-first would starve none of them.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from composer_inference.backends.base import (
+    Backend,
+    Capability,
+    FinishReason,
+    GenerateChunk,
+    GenerateRequest,
+    Timings,
+)
+from composer_inference.priority import Priority
+
+QUANTUM_S = 2.0
+
+
+@dataclass(eq=False, slots=True)
+class _Ticket:
+    priority: Priority
+    can_yield: bool
+    """Whether its work can be stopped and resumed at all."""
+    admitted: asyncio.Event = field(default_factory=asyncio.Event)
+    order: int = 0
+    started_at: float = 0.0
+    yields: bool = False
+    """Whether it will give its turn up at its next chunk."""
+
+
+class Scheduler:
+    """Shared by all models of the process. Not thread-safe: one event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: list[_Ticket] = []
+        self._running: list[_Ticket] = []
+        self._order = count()
+
+    @property
+    def num_waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def num_running(self) -> int:
+        return len(self._running)
+
+    @asynccontextmanager
+    async def turn(self, priority: Priority) -> AsyncIterator[None]:
+        """A turn for work in one piece, such as an embedding."""
+        ticket = _Ticket(priority, can_yield=False)
+        await self._acquire(ticket)
+        try:
+            yield
+        finally:
+            self._release(ticket)
+
+    async def generate(
+        self, backend: Backend, request: GenerateRequest, priority: Priority
+    ) -> AsyncGenerator[GenerateChunk, None]:
+        """`backend.generate` in turns. Closing the iterator frees the machine at once.
+
+        A slow reader does not hold the turn: chunks are queued for it (at most `max_tokens`).
+        Raises: what the backend raises.
+        """
+        chunks: asyncio.Queue[GenerateChunk | Exception] = asyncio.Queue()
+        task = asyncio.create_task(self._drive(backend, request, priority, chunks))
+        try:
+            while True:
+                chunk = await chunks.get()
+                if isinstance(chunk, Exception):
+                    raise chunk
+                yield chunk
+                if chunk.finish_reason is not None:
+                    return
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _drive(
+        self,
+        backend: Backend,
+        request: GenerateRequest,
+        priority: Priority,
+        chunks: "asyncio.Queue[GenerateChunk | Exception]",
+    ) -> None:
+        ticket = _Ticket(
+            priority, can_yield=Capability.STEPWISE_PREEMPTION in backend.capabilities
+        )
+        progress = _Progress(request)
+        try:
+            while not progress.finished:
+                waited_from = time.monotonic()
+                await self._acquire(ticket)
+                progress.waited(time.monotonic() - waited_from)
+                try:
+                    await self._run_turn(backend, progress, ticket, chunks)
+                finally:
+                    self._release(ticket)
+        except Exception as error:  # Carried over to the reader's task, which raises it.
+            chunks.put_nowait(error)
+
+    async def _run_turn(
+        self,
+        backend: Backend,
+        progress: "_Progress",
+        ticket: _Ticket,
+        chunks: "asyncio.Queue[GenerateChunk | Exception]",
+    ) -> None:
+        stream = backend.generate(progress.remaining())
+        async with aclosing(stream) as parts:  # pyright: ignore[reportArgumentType]
+            async for part in parts:
+                chunks.put_nowait(progress.add(part))
+                if progress.finished:
+                    return
+                self._set_yields(ticket, ticket.can_yield and part.resumable)
+                if ticket.yields and self._must_yield(ticket):
+                    progress.preempted()
+                    return
+
+    async def _acquire(self, ticket: _Ticket) -> None:
+        ticket.admitted.clear()
+        # A pre-empted ticket goes behind those of its own priority, not to the front.
+        ticket.order = next(self._order)
+        self._waiting.append(ticket)
+        self._admit()
+        try:
+            await ticket.admitted.wait()
+        except asyncio.CancelledError:
+            if ticket in self._waiting:
+                self._waiting.remove(ticket)
+            else:
+                self._release(ticket)
+            raise
+
+    def _release(self, ticket: _Ticket) -> None:
+        self._running.remove(ticket)
+        self._admit()
+
+    def _admit(self) -> None:
+        while (best := self._next_waiting()) is not None and self._may_start(best):
+            self._waiting.remove(best)
+            self._running.append(best)
+            best.started_at = time.monotonic()
+            best.yields = best.can_yield  # Until a chunk says otherwise: prefill may always stop.
+            best.admitted.set()
+
+    def _next_waiting(self) -> _Ticket | None:
+        return min(self._waiting, key=lambda t: (-t.priority, t.order), default=None)
+
+    def _may_start(self, ticket: _Ticket) -> bool:
+        # Beside what cannot give way, but never beside an equal, and not before what can.
+        return all(
+            running.priority < ticket.priority and not running.yields for running in self._running
+        )
+
+    def _set_yields(self, ticket: _Ticket, yields: bool) -> None:
+        if ticket.yields and not yields:
+            ticket.yields = False
+            self._admit()
+        ticket.yields = yields
+
+    def _must_yield(self, ticket: _Ticket) -> bool:
+        best = self._next_waiting()
+        if best is None or best.priority < ticket.priority:
+            return False
+        if best.priority > ticket.priority:
+            return True
+        used_s = time.monotonic() - ticket.started_at
+        return ticket.priority < Priority.TAB and used_s >= QUANTUM_S
+
+
+class _Progress:
+    """A request across its turns: what was decoded, what remains, where the time went."""
+
+    def __init__(self, request: GenerateRequest) -> None:
+        self._request = request
+        self._token_ids: list[int] = []
+        self._finish_reason: FinishReason | None = None
+        self._done = Timings()  # Of the turns before this one.
+        self._turn = Timings()
+        self._turn_started = self._first_token = 0.0
+
+    @property
+    def finished(self) -> bool:
+        return self._finish_reason is not None
+
+    def remaining(self) -> GenerateRequest:
+        """The request that goes on from here."""
+        self._turn = Timings()
+        self._turn_started = time.monotonic()
+        self._first_token = 0.0
+        if not self._token_ids:
+            return self._request
+        sampling = self._request.sampling
+        return replace(
+            self._request,
+            prompt=(*self._request.prompt, *self._token_ids),
+            sampling=replace(sampling, max_tokens=sampling.max_tokens - len(self._token_ids)),
+        )
+
+    def waited(self, seconds: float) -> None:
+        self._done = replace(self._done, queue_ms=self._done.queue_ms + 1000 * seconds)
+
+    def add(self, chunk: GenerateChunk) -> GenerateChunk:
+        """The chunk as the reader sees it: with the timings of the whole request."""
+        if chunk.token_ids and not self._first_token:
+            self._first_token = time.monotonic()
+        self._token_ids.extend(chunk.token_ids)
+        self._finish_reason = chunk.finish_reason
+        self._turn = self._measured(chunk.timings)
+        return replace(chunk, timings=_sum(self._done, self._turn))
+
+    def preempted(self) -> None:
+        done = _sum(self._done, self._turn)
+        self._done = replace(done, num_preemptions=done.num_preemptions + 1)
+
+    def _measured(self, timings: Timings) -> Timings:
+        if timings.prefill_ms or timings.decode_ms:
+            return timings
+        # A backend times a call when it ends; a pre-empted one never does.
+        now = time.monotonic()
+        first_token = self._first_token or now
+        return replace(
+            timings,
+            prefill_ms=1000 * (first_token - self._turn_started),
+            decode_ms=1000 * (now - first_token),
+        )
+
+
+def _sum(before: Timings, turn: Timings) -> Timings:
+    # Tokens found in the cache are those of the first turn: later ones find what was computed here.
+    first = before.num_preemptions == 0
+    return Timings(
+        queue_ms=before.queue_ms + turn.queue_ms,
+        num_cached_tokens=turn.num_cached_tokens if first else before.num_cached_tokens,
+        num_prefill_tokens=before.num_prefill_tokens + turn.num_prefill_tokens,
+        prefill_ms=before.prefill_ms + turn.prefill_ms,
+        num_decoded_tokens=before.num_decoded_tokens + turn.num_decoded_tokens,
+        decode_ms=before.decode_ms + turn.decode_ms,
+        num_preemptions=before.num_preemptions,
+    )
