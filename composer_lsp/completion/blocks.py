@@ -1,0 +1,79 @@
+"""Where the block that an answer completes or opens comes to its end."""
+
+import re
+from collections.abc import Sequence
+
+from composer_lsp.completion.indentation import IndentStyle
+
+_CLOSER = re.compile(r"\s*(?:[)\]}]|</|(?:end|fi|done|esac|until)\b)")
+_CONTINUATION = re.compile(
+    r"\s*(?:else|elif|elsif|elseif|except|catch|finally|rescue|ensure|case|default|when)\b"
+)
+_REOPENS = re.compile(r"[:{(\[]\s*$|\b(?:then|do|else)\s*$")
+
+
+def block_end(lines: Sequence[str], *, num_head_chars: int, indent: IndentStyle) -> int | None:
+    """How many of the lines belong to the block, None when all do.
+
+    `lines[0]` is completed with the cursor's line, of which the first `num_head_chars` stood there
+    before. A block ends where its first line's indentation is reached again, at a blank line when
+    nothing was opened, and at two blank lines. The line that closes it belongs to it.
+    """
+    first = next((index for index, line in enumerate(lines) if line.strip()), None)
+    if first is None:
+        return None
+    head = lines[0][:num_head_chars]
+    if head.strip() and not lines[0][num_head_chars:].strip():
+        return _end_below_head(lines, indent)
+    return _end(lines, first, indent, is_statement=bool(head.strip()))
+
+
+def _end_below_head(lines: Sequence[str], indent: IndentStyle) -> int | None:
+    """The cursor's line was complete, and the answer goes on below it."""
+    below = next((index for index in range(1, len(lines)) if lines[index].strip()), None)
+    if below is None:
+        return None
+    base, first = indent.columns(lines[0]), indent.columns(lines[below])
+    if first < base and not _CLOSER.match(lines[below]):
+        return 1
+    if first > base or _CLOSER.match(lines[below]):
+        return _end(lines, 0, indent, is_statement=True)
+    return _end(lines, below, indent, is_statement=False)
+
+
+def _end(
+    lines: Sequence[str], first: int, indent: IndentStyle, *, is_statement: bool
+) -> int | None:
+    """`is_statement`: the first line is one statement, so that the next one is a new thought."""
+    base = indent.columns(lines[first])
+    is_open = False
+    num_blank = 0
+    for index in range(first + 1, len(lines)):
+        line = lines[index]
+        if not line.strip():
+            num_blank += 1
+            if num_blank == 2 or not (is_open or is_statement):
+                return index - num_blank + 1
+            continue
+        columns = indent.columns(line)
+        if columns > base:
+            is_open, num_blank = True, 0
+            continue
+        if _CLOSER.match(line):
+            if not _REOPENS.search(line) or columns < base:
+                return _after(lines, index)
+        elif _ends_before(line, columns - base, is_open=is_open, is_statement=is_statement):
+            return index - num_blank
+        num_blank = 0
+    return None
+
+
+def _ends_before(line: str, depth: int, *, is_open: bool, is_statement: bool) -> bool:
+    """Whether a line at this depth (0 or less) beside the block's first begins something else."""
+    if depth == 0 and is_open and _CONTINUATION.match(line):
+        return False
+    return depth < 0 or is_open or is_statement
+
+
+def _after(lines: Sequence[str], index: int) -> int | None:
+    return index + 1 if index + 1 < len(lines) else None

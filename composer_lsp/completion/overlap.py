@@ -1,0 +1,139 @@
+"""Where an answer begins to repeat: the text after the cursor, the text before it, or itself."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from composer_lsp.completion.brackets import is_balanced
+from composer_lsp.completion.surroundings import Surroundings
+
+_SIGNIFICANT_CHARS = 6
+"""Letters and digits from which on a line says something of its own, unlike `}` or `end`."""
+_LONG_CHARS = 12
+_CLOSING = ")]}'\"`"
+_LOOP = re.compile(r"(?s)(.{3,60}?)\1{4,}\Z|(\S)\2{79,}\Z")
+_LOOP_WINDOW = 320
+
+
+def without_head(answer: str, head: str) -> str:
+    """The answer without the start of the cursor's line, should it begin with that again."""
+    said = head.strip()
+    if len(said) >= 3 and re.search(r"\w", said) and answer.lstrip().startswith(said):
+        answer = answer.lstrip()[len(said) :]
+    if head[-1:] in {" ", "\t"}:
+        # Two blanks in a row: the model began its own token with one.
+        first, newline, rest = answer.partition("\n")
+        return (first.lstrip(" \t") if first.strip() and head.strip() else first) + newline + rest
+    return answer
+
+
+def repeats_tail(answer: str, tail: str) -> int | None:
+    """Where the rest of the cursor's line, white space apart, stands in the answer."""
+    words = tail.split()
+    if len(tail.strip()) < 3 or not re.search(r"\w", tail):
+        return None
+    match = re.search(r"\s*" + r"\s*".join(map(re.escape, words)), answer)
+    return match.start() if match else None
+
+
+def overlap_with_tail(answer: str, tail: str) -> int | None:
+    """Where the answer's end is the beginning of the rest of the cursor's line. Closing brackets
+    and quotes alone are no overlap: whether they are surplus, their partners tell."""
+    rest = tail.strip()
+    text = answer.rstrip()
+    for length in range(min(len(text), len(rest)), 0, -1):
+        start = len(text) - length
+        overlap = rest[:length]
+        if overlap.strip(_CLOSING) and text.endswith(overlap) and is_balanced(text[:start]):
+            return start
+    return None
+
+
+def repeats_lines_after(lines: Sequence[str], around: Surroundings) -> int | None:
+    """The first line of the answer (its first one completed with the cursor's line) from which
+    on it says what the lines below the cursor say."""
+    after = around.lines_after[:8]
+    said = [(index, line) for index, line in enumerate(lines) if line.strip()]
+    for position, (index, line) in enumerate(said):
+        for skipped in range(len(after)):
+            run = _run_length([text for _, text in said[position:]], after[skipped:])
+            if run >= 2 and any(map(_is_significant, after[skipped : skipped + run])):
+                return index
+            if run and skipped == 0 and _is_same_depth(line, after[0], around):
+                return index
+    return None
+
+
+def partly_repeats_line_after(lines: Sequence[str], around: Surroundings) -> int | None:
+    """The answer's last line, when it is the beginning of the next line below the cursor."""
+    if len(lines) < 2 or not around.lines_after:
+        return None
+    last, below = lines[-1], around.lines_after[0]
+    if _num_letters(last) >= 4 and _squeezed(below).startswith(_squeezed(last)):
+        return len(lines) - 1 if _is_same_depth(last, below, around) else None
+    return None
+
+
+def repeats_lines_before(lines: Sequence[str], around: Surroundings) -> int | None:
+    """The line of the answer from which on it says again what stands just above."""
+    above = [_squeezed(line) for line in around.lines_before[-2:]]
+    said = [(index, _squeezed(line)) for index, line in enumerate(lines) if line.strip()]
+    if not above or not said:
+        return None
+    index, first = said[0]
+    if first == above[-1] and _num_letters(first) >= _LONG_CHARS:
+        return index
+    for (index, one), (_, two) in pairwise(said):
+        if [one, two] == above and (_is_significant(one) or _is_significant(two)):
+            return index
+    return None
+
+
+def repeats_itself(answer: str) -> int | None:
+    """Where a run of equal lines, of equal groups of lines or of equal pieces begins again."""
+    lines = answer.split("\n")
+    for period in range(1, 9):
+        for start in range(len(lines) - 2 * period + 1):
+            if _is_loop(lines, start, period):
+                return len("\n".join(lines[: start + period]))
+    window = answer[-_LOOP_WINDOW:]
+    match = _LOOP.search(window)
+    if match and match.group().strip():
+        piece = match.group(1) or match.group(2)
+        return len(answer) - len(window) + match.start() + len(piece)
+    return None
+
+
+def _is_loop(lines: list[str], start: int, period: int) -> bool:
+    block = lines[start : start + period]
+    if lines[start + period : start + 2 * period] != block:
+        return False
+    if any(_num_letters(line) >= _LONG_CHARS for line in block):
+        return True
+    is_third = lines[start + 2 * period : start + 3 * period] == block
+    return is_third and any(line.strip() for line in block)
+
+
+def _run_length(said: Sequence[str], after: Sequence[str]) -> int:
+    length = 0
+    for one, other in zip(said, after, strict=False):
+        if _squeezed(one) != _squeezed(other):
+            break
+        length += 1
+    return length
+
+
+def _is_same_depth(line: str, other: str, around: Surroundings) -> bool:
+    return around.indent.columns(line) == around.indent.columns(other)
+
+
+def _is_significant(line: str) -> bool:
+    return _num_letters(line) >= _SIGNIFICANT_CHARS
+
+
+def _num_letters(line: str) -> int:
+    return sum(char.isalnum() for char in line)
+
+
+def _squeezed(line: str) -> str:
+    return "".join(line.split())

@@ -1,0 +1,454 @@
+"""Trimming, as documents before and after a suggestion is accepted."""
+
+import pytest
+
+from composer_lsp.completion.surroundings import Surroundings
+from composer_lsp.completion.templates import ALL_SENTINELS
+from composer_lsp.completion.trim import Trimmer
+from tests.composer_lsp.completion.drawn import accept, drawn, trimmed
+
+
+def case(name: str, language: str, before: str, answer: str, after: str):
+    return pytest.param(language, before, answer, after, id=f"{language}-{name}")
+
+
+AUTO_CLOSED = [
+    case("call", "python", "some_func(ˇ)", "a, b)", "some_func(a, bˇ)"),
+    case("call", "typescript", "someFunc(ˇ);", "a, b);", "someFunc(a, bˇ);"),
+    case("call", "go", "fmt.Println(ˇ)", '"hi", x)\n', 'fmt.Println("hi", xˇ)'),
+    case("call", "rust", "println!(ˇ);", '"{}", x);', 'println!("{}", xˇ);'),
+    case("call", "lua", "print(ˇ)", "x)", "print(xˇ)"),
+    case("inner-call", "python", "f(g(ˇ)", "x))", "f(g(xˇ)".replace("xˇ", "x)ˇ")),
+    case("both-closed", "python", "f(g(ˇ))", "x))", "f(g(xˇ))"),
+    case("own-brackets", "python", "f(ˇ)", "g(x), [1])", "f(g(x), [1]ˇ)"),
+    case("own-bracket-last", "typescript", "bar(ˇ);", "foo(x));", "bar(foo(x)ˇ);"),
+    case("list", "python", "x = [ˇ]", "1, 2]", "x = [1, 2ˇ]"),
+    case("index", "go", "x := a[ˇ]", "i]", "x := a[iˇ]"),
+    case("double-quote", "python", 'print("ˇ")', 'hello")', 'print("helloˇ")'),
+    case("single-quote", "lua", "print('ˇ')", "hello')", "print('helloˇ')"),
+    case("template", "typescript", "log(`ˇ`)", "a ${b}`)", "log(`a ${b}ˇ`)"),
+    case("escaped-quote", "go", 'x := "ˇ"', 'say \\"hi\\""', 'x := "say \\"hi\\"ˇ"'),
+    case("docstring", "python", '"""ˇ"""', 'The "best" one."""\n', '"""The "best" one.ˇ"""'),
+    case("attribute", "html", '<a href="ˇ">', '/home">Home</a>', '<a href="/homeˇ">'),
+    case("element", "html", "<b>ˇ</b>", "bold</b>", "<b>boldˇ</b>"),
+    case("link", "markdown", "[text](ˇ)", "https://a.example)", "[text](https://a.exampleˇ)"),
+    case("signature", "python", "def f(ˇ):", "a, b):\n    return a", "def f(a, bˇ):"),
+    case(
+        "object",
+        "typescript",
+        "const x = {ˇ}",
+        "\n    a: 1,\n    b: 2,\n}",
+        "const x = {\n    a: 1,\n    b: 2,\nˇ}",
+    ),
+    case("lifetime", "rust", "fn f<'a>(ˇ)", "x: &'a str) -> u8 {", "fn f<'a>(x: &'a strˇ)"),
+    case("only-closer", "python", "f(xˇ)", ")", "f(xˇ)"),
+    case("smiley-in-string", "python", "f(ˇ)", '":)")', 'f(":)"ˇ)'),
+]
+
+REPEATS_AFTER = [
+    case(
+        "line",
+        "python",
+        """
+        def f(xs):
+            ˇ
+            return total
+        """,
+        "total = sum(xs)\n    return total\n",
+        """
+        def f(xs):
+            total = sum(xs)ˇ
+            return total
+        """,
+    ),
+    case(
+        "several-lines",
+        "go",
+        "func f() error {\n\tˇ\n\tif err != nil {\n\t\treturn err\n\t}\n\treturn nil\n}\n",
+        "err := g()\n\tif err != nil {\n\t\treturn err\n\t}\n\treturn nil\n}",
+        "func f() error {\n\terr := g()ˇ\n\tif err != nil {\n\t\treturn err\n\t}\n\treturn nil\n}\n",
+    ),
+    case("rest-of-line", "python", "f(ˇ, b)", "a, b)", "f(aˇ, b)"),
+    case(
+        "rest-other-spaces",
+        "rust",
+        "let x = ˇ + offset;",
+        "base+offset;",
+        "let x = baseˇ + offset;",
+    ),
+    case("rest-cut-short", "typescript", "f(ˇ, second)", "first, sec", "f(firstˇ, second)"),
+    case(
+        "closing-brace",
+        "rust",
+        """
+        fn main() {
+            ˇ
+        }
+        """,
+        'println!("hi");\n}\n',
+        """
+        fn main() {
+            println!("hi");ˇ
+        }
+        """,
+    ),
+    case(
+        "all-of-it",
+        "lua",
+        """
+        local function f()
+          ˇ
+          return value
+        end
+        """,
+        "return value\nend",
+        """
+        local function f()
+          ˇ
+          return value
+        end
+        """,
+    ),
+    case(
+        "lua-end",
+        "lua",
+        """
+        function M.run(x)
+          ˇ
+        end
+
+        return M
+        """,
+        "print(x)\nend\n\nreturn M",
+        """
+        function M.run(x)
+          print(x)ˇ
+        end
+
+        return M
+        """,
+    ),
+    case(
+        "list-items",
+        "html",
+        """
+        <ul>
+          <li>one</li>
+          ˇ
+          <li>three</li>
+        </ul>
+        """,
+        "<li>two</li>\n  <li>three</li>\n</ul>",
+        """
+        <ul>
+          <li>one</li>
+          <li>two</li>ˇ
+          <li>three</li>
+        </ul>
+        """,
+    ),
+    case(
+        "heading",
+        "markdown",
+        """
+        # Install
+        ˇ
+        ## Use it well
+        """,
+        "Run `make`.\n## Use it well\n",
+        """
+        # Install
+        Run `make`.ˇ
+        ## Use it well
+        """,
+    ),
+    case(
+        "return-in-a-deeper-block-stays",
+        "python",
+        """
+        def f(xs):
+            ˇ
+            return found
+        """,
+        "if not xs:\n        return found\n    found = xs[0]\n    return found",
+        """
+        def f(xs):
+            if not xs:
+                return foundˇ
+            return found
+        """,
+    ),
+    case(
+        "unclosed-block-gets-its-brace",
+        "typescript",
+        """
+        function f() {
+            if (a) {
+                g();
+                ˇ
+        }
+        """,
+        "h();\n    }\n}",
+        """
+        function f() {
+            if (a) {
+                g();
+                h();
+            }ˇ
+        }
+        """,
+    ),
+]
+
+REPEATS_BEFORE = [
+    case("head-of-line", "python", "    return ˇ", "return x", "    return xˇ"),
+    case("word", "python", "retuˇ", "return x", "return xˇ"),
+    case("blank", "go", "x := ˇ", " 1", "x := 1ˇ"),
+    case(
+        "line-above",
+        "python",
+        """
+        self.total = compute(items)
+        ˇ
+        """,
+        "self.total = compute(items)\n",
+        """
+        self.total = compute(items)
+        ˇ
+        """,
+    ),
+    case(
+        "two-lines-above",
+        "lua",
+        """
+        local a = 1
+        print(a)
+        ˇ
+        """,
+        "local a = 1\nprint(a)\n",
+        """
+        local a = 1
+        print(a)
+        ˇ
+        """,
+    ),
+    case(
+        "loop",
+        "typescript",
+        "ˇ",
+        "counter.increment();\n" * 6,
+        "counter.increment();ˇ",
+    ),
+    case("loop-in-line", "python", "x = ˇ", "very, very, very, very, very, very, ", "x = very,ˇ"),
+]
+
+INDENTATION = [
+    case(
+        "tabs-kept",
+        "go",
+        "func f() {\n\tˇ\n}\n",
+        "if x {\n        g()\n    }\n",
+        "func f() {\n\tif x {\n\t\tg()\n\t}ˇ\n}\n",
+    ),
+    case(
+        "two-tabs-deep",
+        "typescript",
+        "class A {\n\tf() {\n\t\tˇ\n\t}\n}\n",
+        "if (x) {\n            g();\n        }\n",
+        "class A {\n\tf() {\n\t\tif (x) {\n\t\t\tg();\n\t\t}ˇ\n\t}\n}\n",
+    ),
+    case(
+        "spaces-kept",
+        "python",
+        "def f():\n    if a:\n        b()\n    ˇ\n",
+        "for x in y:\n\t\tg(x)\n",
+        "def f():\n    if a:\n        b()\n    for x in y:\n        g(x)ˇ\n",
+    ),
+    case(
+        "zero-based-block",
+        "python",
+        "class A:\n    def f(self):\n        ˇ\n",
+        "for x in y:\n    g(x)\n",
+        "class A:\n    def f(self):\n        for x in y:\n            g(x)ˇ\n",
+    ),
+    case(
+        "zero-based-at-column-zero",
+        "python",
+        "import a\nˇ\n",
+        "def f():\n    return 1\n",
+        "import a\ndef f():\n    return 1ˇ\n",
+    ),
+    case(
+        "indented-again",
+        "python",
+        "def f():\n    x = 1\n    ˇ\n",
+        "    return x\n",
+        "def f():\n    x = 1\n    return xˇ\n",
+    ),
+    case(
+        "indentation-completed",
+        "python",
+        "def f():\n    if a:\n    ˇ\n",
+        "    return x\n",
+        "def f():\n    if a:\n        return xˇ\n",
+    ),
+    case(
+        "two-spaces-file",
+        "lua",
+        "local function f()\n  local a = 1\n  ˇ\nend\n",
+        "if a then\n\t\tg()\n\tend\n",
+        "local function f()\n  local a = 1\n  if a then\n    g()\n  endˇ\nend\n",
+    ),
+    case(
+        "leading-newline-on-blank-line",
+        "rust",
+        "fn f() {\n    ˇ\n}\n",
+        "\n    let x = 1;\n",
+        "fn f() {\n    let x = 1;ˇ\n}\n",
+    ),
+]
+
+BLOCKS = [
+    case(
+        "opened-block",
+        "python",
+        "ˇ",
+        "def f():\n    return 1\n\ndef g():\n    return 2\n",
+        "def f():\n    return 1ˇ",
+    ),
+    case(
+        "else-belongs",
+        "python",
+        "ˇ",
+        "if a:\n    b()\nelse:\n    c()\nd()\n",
+        "if a:\n    b()\nelse:\n    c()ˇ",
+    ),
+    case(
+        "else-brace-belongs",
+        "go",
+        "ˇ",
+        "if a {\n\tb()\n} else {\n\tc()\n}\nd()\n",
+        "if a {\n\tb()\n} else {\n\tc()\n}ˇ",
+    ),
+    case(
+        "blank-inside-block",
+        "python",
+        "ˇ",
+        "def f():\n    a = 1\n\n    return a\nx = 2\n",
+        "def f():\n    a = 1\n\n    return aˇ",
+    ),
+    case("statements-until-blank", "lua", "ˇ", "a()\nb()\n\nc()\n", "a()\nb()ˇ"),
+    case("rest-of-statement", "python", "x = ˇ", "f(1)\ny = 2\n", "x = f(1)ˇ"),
+    case(
+        "body-below-head",
+        "python",
+        "def f(a):ˇ\n",
+        "\n    return a\n\nf(1)\n",
+        "def f(a):\n    return aˇ\n",
+    ),
+    case(
+        "comment-then-code",
+        "rust",
+        "// Sum them.ˇ\n",
+        "\nlet s = a + b;\nlet t = s;\n\nlet u = 1;",
+        "// Sum them.\nlet s = a + b;\nlet t = s;ˇ\n",
+    ),
+    case(
+        "dedent-ends",
+        "python",
+        "def f():\n    ˇ\n",
+        "return 1\nprint(2)\n",
+        "def f():\n    return 1ˇ\n",
+    ),
+    case(
+        "element",
+        "html",
+        "ˇ",
+        "<ul>\n  <li>a</li>\n</ul>\n<p>more</p>\n",
+        "<ul>\n  <li>a</li>\n</ul>ˇ",
+    ),
+    case("paragraph", "markdown", "ˇ", "One line.\nAnother.\n\nNext.\n", "One line.\nAnother.ˇ"),
+]
+
+MARKS = [
+    case("fence-first", "python", "x = ˇ", "```python\n1\n```", "x = ˇ"),
+    case("fence-later", "typescript", "ˇ", "f();\n```\nThat calls f.", "f();ˇ"),
+    case("fence-is-text", "markdown", "```sh\nls\n```\nˇ", "```sh\npwd\n```", "```sh\nls\n```\n```sh\npwd\n```ˇ"),
+    case("eos-tag-is-text", "html", "<s>ˇ", "old</s>", "<s>old</s>ˇ"),
+    case("no-edits", "go", "ˇ", "NO_EDITS", "ˇ"),
+    case("own-sentinel", "python", 'a = "<|fim_pad|>"\nb = ˇ', '"<|fim_pad|>"', 'a = "<|fim_pad|>"\nb = "<|fim_pad|>"ˇ'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("language", "before", "answer", "after"),
+    AUTO_CLOSED + REPEATS_AFTER + REPEATS_BEFORE + INDENTATION + BLOCKS + MARKS,
+)
+@pytest.mark.parametrize("chunk_chars", [1, 5, 1000])
+def test_accepted(language: str, before: str, answer: str, after: str, chunk_chars: int) -> None:
+    document = drawn(before)
+    expected = drawn(after)
+    text = trimmed(document, answer, language_id=language, chunk_chars=chunk_chars)
+    assert accept(document, text) == accept(expected, None)
+
+
+@pytest.mark.parametrize("sentinel", ALL_SENTINELS)
+def test_sentinels_of_every_model_end_the_answer(sentinel: str) -> None:
+    assert trimmed(drawn("x = ˇ"), f"1{sentinel}\nmore") == "1"
+
+
+@pytest.mark.parametrize("answer", ["", " ", "\n\n", "\t\n  ", "```", "<|endoftext|>"])
+def test_nothing_worth_showing_is_none(answer: str) -> None:
+    assert trimmed(drawn("def f():\n    ˇ\n"), answer) is None
+
+
+def test_line_endings_of_the_file_are_kept() -> None:
+    document = drawn("if a:\r\n    ˇ\r\n")
+    text = trimmed(document, "for b in c:\n        d()\n        e()\n")
+    assert text == "for b in c:\r\n        d()\r\n        e()"
+
+
+def test_answer_with_crlf_in_a_file_without() -> None:
+    assert trimmed(drawn("if a:\n    ˇ\n"), "b()\r\n    c()\r\n") == "b()\n    c()"
+
+
+def test_mixed_file_follows_the_line_above() -> None:
+    document = drawn("a = 1\nb = 2\r\nˇ\nc = 3\n")
+    assert trimmed(document, "d = 4\ne = 5\n") == "d = 4\r\ne = 5"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kept"),
+    [
+        ("a = 1\n    b = compu", "a = 1"),
+        ("return self.comp", "return self."),
+        ("comp", "comp"),
+    ],
+)
+def test_answer_cut_by_the_token_limit_ends_whole(answer: str, kept: str) -> None:
+    assert trimmed(drawn("def f():\n    ˇ\n"), answer, reason="length") == kept
+
+
+@pytest.mark.parametrize(
+    ("before", "answer"),
+    [
+        ("f(ˇ)", "a, b)\nprint(a)\nprint(b)\n"),
+        ("x = ˇ + y", "1\nz = 2\nz = 3\n"),
+        ("ˇ", "def f():\n    return 1\n\n\ndef g():\n    pass\n"),
+        ("x = ˇ", "1<|endoftext|>more more more"),
+        ("def f():\n    ˇ\n    return value\n", "value = 1\n    return value\n    x = 1\n"),
+        ("ˇ", "push(item);\npush(item);\npush(item);\npush(item);\npush(item);\n"),
+    ],
+    ids=["closer", "single-line", "block", "sentinel", "line-after", "loop"],
+)
+def test_stream_is_ended_early(before: str, answer: str) -> None:
+    document = drawn(before)
+    trimmer = Trimmer(
+        Surroundings.of(
+            document.text, document.offset, language_id="python", num_indent_spaces=None
+        )
+    )
+    num_fed = next(
+        (index for index, char in enumerate(answer, start=1) if trimmer.feed(char)), None
+    )
+    assert num_fed is not None and num_fed < len(answer)
