@@ -38,6 +38,8 @@ class SocketPathTooLongError(EndpointError):
 @dataclass(frozen=True, slots=True)
 class UnixEndpoint:
     path: Path
+    identity: tuple[int, int] | None = field(default=None, repr=False, compare=False)
+    """Inode and change time of the socket that `bind_endpoint` made; None for one found."""
 
     def __str__(self) -> str:
         return f"unix:{self.path}"
@@ -132,9 +134,11 @@ def bind_endpoint() -> tuple[socket.socket, Endpoint]:
 
 
 def withdraw_endpoint(endpoint: Endpoint) -> None:
-    """Remove the announcement, if it is still this endpoint's own; open connections stay."""
+    """Remove the announcement of a bound endpoint, unless a successor has replaced it; open
+    connections stay."""
     if isinstance(endpoint, UnixEndpoint):
-        endpoint.path.unlink(missing_ok=True)
+        if _socket_identity(endpoint.path) == endpoint.identity:
+            endpoint.path.unlink(missing_ok=True)
         return
     path = private_runtime_dir() / _TCP
     if _read_tcp(path) == endpoint:
@@ -152,7 +156,15 @@ def _bind_unix() -> tuple[socket.socket, Endpoint]:
     except OSError as error:
         listener.close()
         raise EndpointError(f"cannot listen at {path}: {error.strerror}") from error
-    return listener, UnixEndpoint(path)
+    return listener, UnixEndpoint(path, _socket_identity(path))
+
+
+def _socket_identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_ctime_ns
 
 
 def _bind_tcp() -> tuple[socket.socket, Endpoint]:
