@@ -136,5 +136,5 @@ def test_broken_announcement_is_named(
     monkeypatch.setenv("COMPOSER_ENGINE_TRANSPORT", "tcp")
     private_runtime_dir()
     (runtime / "engine.json").write_text(text)
-    with pytest.raises(EndpointError, match="engine.json"):
+    with pytest.raises(EndpointError, match=r"engine\.json"):
         find_endpoint()

@@ -1,0 +1,128 @@
+"""Tab completions by the engine on this machine, started when it is not there."""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
+
+from composer_inference.endpoint import Endpoint
+from composer_lsp.completion.completer import TabChunk
+from composer_lsp.completion.templates import FimPrompt
+from composer_lsp.config import TabSettings
+from composer_lsp.engine.client import OpenAIClient, local_client
+from composer_lsp.engine.errors import (
+    OverloadedError,
+    TruncatedStreamError,
+    UnreachableError,
+)
+from composer_lsp.engine.launcher import Launcher
+from composer_lsp.engine.tab import stream_completion
+
+_GONE = (UnreachableError, TruncatedStreamError, OverloadedError)
+"""The engine died, left, or is draining: another one answers the next try."""
+
+
+class LocalTabEngine:
+    """Implements `TabEngine`. An engine that is gone before it answered is replaced and asked
+    again, once; one that dies in the middle of an answer costs that answer."""
+
+    def __init__(self, launcher: Launcher, settings: Callable[[], TabSettings]) -> None:
+        self._launcher = launcher
+        self._settings = settings
+        self._connection: _Connection | None = None
+
+    async def complete(
+        self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str], invoked: bool
+    ) -> AsyncGenerator[TabChunk, None]:
+        """Raises: EngineError."""
+        for is_last_try in (False, True):
+            connection = await self._connected(invoked)
+            has_answered = False
+            try:
+                async with (
+                    connection.in_use() as client,
+                    aclosing(
+                        self._stream(connection, client, prompt, max_tokens=max_tokens, stop=stop)
+                    ) as chunks,
+                ):
+                    async for chunk in chunks:
+                        has_answered = True
+                        self._launcher.worked()
+                        yield chunk
+                return
+            except _GONE:
+                await self._disconnect(connection)
+                if has_answered or is_last_try:
+                    raise
+
+    async def aclose(self) -> None:
+        if self._connection is not None:
+            await self._disconnect(self._connection)
+
+    async def _stream(
+        self,
+        connection: "_Connection",
+        client: OpenAIClient,
+        prompt: FimPrompt,
+        *,
+        max_tokens: int,
+        stop: Sequence[str],
+    ) -> AsyncGenerator[TabChunk, None]:
+        settings = self._settings()
+        chunks = stream_completion(
+            client,
+            prompt,
+            model=await connection.model_name(settings.model),
+            fim_template=settings.fim_template,
+            max_tokens=max_tokens,
+            stop=stop,
+        )
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
+
+    async def _connected(self, invoked: bool) -> "_Connection":
+        endpoint = await self._launcher.ensure(at_once=invoked)
+        if self._connection is None or self._connection.endpoint is not endpoint:
+            if self._connection is not None:
+                await self._connection.retire()
+            self._connection = _Connection(endpoint)
+        return self._connection
+
+    async def _disconnect(self, connection: "_Connection") -> None:
+        self._launcher.lost(connection.endpoint)
+        if self._connection is connection:
+            self._connection = None
+        await connection.retire()
+
+
+class _Connection:
+    """The client of one engine process. A draining engine still finishes its streams, so that a
+    client is closed when the last of them has ended."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._client = local_client(endpoint, "tab")
+        self._models: dict[str, str] = {}
+        self._num_users = 0
+        self._is_retired = False
+
+    @asynccontextmanager
+    async def in_use(self) -> AsyncGenerator[OpenAIClient, None]:
+        self._num_users += 1
+        try:
+            yield self._client
+        finally:
+            self._num_users -= 1
+            if self._is_retired and self._num_users == 0:
+                await self._client.aclose()
+
+    async def retire(self) -> None:
+        self._is_retired = True
+        if self._num_users == 0:
+            await self._client.aclose()
+
+    async def model_name(self, setting: str) -> str:
+        """What `auto` means to this engine; the template depends on it."""
+        if setting not in self._models:
+            answer = await self._client.post("../composer/load", {"model": setting})
+            self._models[setting] = str(answer.get("model", setting))
+        return self._models[setting]

@@ -1,0 +1,72 @@
+"""Tab completions by a server behind a URL that the user configured."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from composer_lsp.completion.completer import TabChunk
+from composer_lsp.completion.templates import FimPrompt
+from composer_lsp.config import TabSettings
+from composer_lsp.engine.backoff import Backoff
+from composer_lsp.engine.client import OpenAIClient, remote_client
+from composer_lsp.engine.errors import (
+    BackingOffError,
+    EngineError,
+    ModelNotFoundError,
+    RequestRefusedError,
+)
+from composer_lsp.engine.tab import stream_completion
+
+
+class RemoteTabEngine:
+    """Implements `TabEngine` for one set of settings. While the server fails it is left alone for
+    growing spells; an explicit request tries at once."""
+
+    def __init__(self, settings: TabSettings, backoff: Backoff | None = None) -> None:
+        """Raises: ConfigurationError."""
+        self._settings = settings
+        self._backoff = backoff or Backoff()
+        self._client: OpenAIClient = remote_client(settings, "tab")
+        self._model = "" if settings.model == "auto" else settings.model
+        self._last_error: EngineError | None = None
+
+    async def complete(
+        self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str], invoked: bool
+    ) -> AsyncGenerator[TabChunk, None]:
+        """Raises: EngineError."""
+        if self._backoff.remaining_s > 0 and not invoked:
+            raise BackingOffError(
+                f"{self._last_error} (next try in {self._backoff.remaining_s:.0f} s)"
+            )
+        try:
+            chunks = stream_completion(
+                self._client,
+                prompt,
+                model=await self._model_name(),
+                fim_template=self._settings.fim_template,
+                max_tokens=max_tokens,
+                stop=stop,
+            )
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    self._backoff.succeeded()
+                    yield chunk
+        except RequestRefusedError:
+            raise  # about this request; the next one may be fine
+        except EngineError as error:
+            self._last_error = error
+            self._backoff.failed()
+            raise
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    async def _model_name(self) -> str:
+        if not self._model:
+            models = await self._client.models()
+            if not models:
+                raise ModelNotFoundError(
+                    f"{self._settings.url} lists no model; name one in the setting tab.model",
+                    model="auto",
+                )
+            self._model = models[0]
+        return self._model
