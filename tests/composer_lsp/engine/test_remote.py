@@ -1,0 +1,311 @@
+"""A server behind a URL, over real connections."""
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from composer_lsp.completion.templates import FimPrompt
+from composer_lsp.config import TabSettings
+from composer_lsp.engine.backoff import Backoff
+from composer_lsp.engine.client import api_base
+from composer_lsp.engine.errors import (
+    AuthenticationError,
+    BackingOffError,
+    ConfigurationError,
+    EngineError,
+    EngineTimeoutError,
+    ModelNotFoundError,
+    NotAnEngineError,
+    OverloadedError,
+    RequestRefusedError,
+    ServerFailureError,
+    TruncatedStreamError,
+    UnreachableError,
+)
+from composer_lsp.engine.remote import RemoteTabEngine
+from tests.composer_lsp.engine.servers import (
+    Answer,
+    FakeServer,
+    endless,
+    on_port,
+    refused,
+    streamed,
+    text_event,
+)
+
+PROMPT = FimPrompt(prefix="x = ", suffix="\ny = 2\n")
+
+
+def no_backoff() -> Backoff:
+    return Backoff(first_s=0, longest_s=0)
+
+
+async def ask(engine: RemoteTabEngine, *, invoked: bool = False) -> str:
+    chunks = engine.complete(PROMPT, max_tokens=8, stop=(), invoked=invoked)
+    async with aclosing(chunks):
+        return "".join([chunk.text async for chunk in chunks])
+
+
+async def ask_once(url: str, **settings: object) -> str:
+    engine = RemoteTabEngine(TabSettings(url=url, **settings), no_backoff())  # type: ignore[arg-type]
+    try:
+        return await ask(engine)
+    finally:
+        await engine.aclose()
+
+
+@pytest.mark.parametrize(
+    ("given", "base"),
+    [
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8080/v1/"),
+        ("http://127.0.0.1:8080/", "http://127.0.0.1:8080/v1/"),
+        ("http://127.0.0.1:8080/v1", "http://127.0.0.1:8080/v1/"),
+        (" https://a.example/api/v1/ ", "https://a.example/api/v1/"),
+        ("https://a.example/v1/chat/completions", "https://a.example/v1/"),
+        ("https://a.example/v1/completions", "https://a.example/v1/"),
+        ("https://a.example/v1beta/openai", "https://a.example/v1beta/openai/"),
+        ("https://a.example/openai", "https://a.example/openai/v1/"),
+    ],
+)
+def test_base_url_is_understood_with_and_without_version(given: str, base: str) -> None:
+    assert api_base(given) == base
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8080", "localhost", "ftp://a.example", "http://"])
+def test_url_that_is_none_is_named(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=url):
+        RemoteTabEngine(TabSettings(url=url))
+
+
+async def test_template_is_rendered_for_the_first_listed_model() -> None:
+    server = FakeServer(streamed(text_event("1"), text_event("", "stop")))
+    async with on_port(server) as url:
+        assert await ask_once(url) == "1"
+    seen = server.seen[0]
+    assert seen.path == "/v1/completions"
+    assert seen.body["model"] == "first-qwen"
+    assert seen.body["prompt"] == "<|fim_prefix|><|fim_suffix|>\ny = 2\n<|fim_middle|>x = "
+    assert seen.body["max_tokens"] == 8
+    assert seen.body["stream"] is True
+    assert "suffix" not in seen.body
+    assert len(seen.body["stop"]) <= 4
+    assert seen.headers["x-composer-priority"] == "tab"
+    assert "authorization" not in seen.headers
+
+
+async def test_suffix_field() -> None:
+    server = FakeServer(streamed(text_event("1", "stop")))
+    async with on_port(server) as url:
+        await ask_once(url + "/v1", fim_template="suffix", model="m")
+    assert server.seen[0].body["prompt"] == PROMPT.prefix
+    assert server.seen[0].body["suffix"] == PROMPT.suffix
+
+
+async def test_infill_of_llama_cpp() -> None:
+    server = FakeServer(
+        streamed(
+            {"content": "1", "stop": False},
+            {
+                "content": "",
+                "stop": True,
+                "stop_type": "limit",
+                "timings": {"prompt_ms": 12.5, "predicted_ms": 3},
+            },
+            done=False,
+        )
+    )
+    async with on_port(server) as url:
+        engine = RemoteTabEngine(TabSettings(url=url, fim_template="infill", model="m"))
+        chunks = [
+            chunk
+            async for chunk in engine.complete(PROMPT, max_tokens=8, stop=("\n",), invoked=False)
+        ]
+        await engine.aclose()
+    seen = server.seen[0]
+    assert seen.path == "/infill"
+    assert seen.body["input_prefix"] == PROMPT.prefix
+    assert seen.body["input_suffix"] == PROMPT.suffix
+    assert seen.body["n_predict"] == 8
+    assert chunks[-1].finish_reason == "length"
+    assert chunks[-1].timings == {"prefill_ms": 12.5, "decode_ms": 3.0}
+
+
+async def test_key_comes_from_the_named_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "secret")
+    server = FakeServer(streamed(text_event("1", "stop")))
+    async with on_port(server) as url:
+        await ask_once(url, api_key_env="MY_KEY")
+    assert server.seen[0].headers["authorization"] == "Bearer secret"
+
+
+def test_missing_key_names_its_variable() -> None:
+    with pytest.raises(ConfigurationError, match="NO_SUCH_KEY"):
+        RemoteTabEngine(TabSettings(url="http://127.0.0.1:1", api_key_env="NO_SUCH_KEY"))
+
+
+async def test_proxy_of_the_environment_does_not_see_local_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+    async with on_port(FakeServer(streamed(text_event("1", "stop")))) as url:
+        assert await ask_once(url) == "1"
+
+
+async def test_json_in_one_piece_is_understood() -> None:
+    async with on_port(FakeServer(refused(200, text_event("1", "stop")))) as url:
+        assert await ask_once(url) == "1"
+
+
+async def test_line_separators_inside_json_and_comments() -> None:
+    server = FakeServer(
+        streamed(": keep-alive\n", "event: x", text_event("a\u2028b\x85\x0c", "stop"))
+    )
+    async with on_port(server) as url:
+        assert await ask_once(url) == "a\u2028b\x85\x0c"
+
+
+HTML = "<!DOCTYPE html><html><head><title>502 Bad Gateway</title></head><body><h1>no</h1></body></html>"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "text"),
+    [
+        (refused(401, {"error": {"message": "bad key"}}), AuthenticationError, "bad key.*apiKeyEnv"),
+        (refused(403, "no"), AuthenticationError, "403"),
+        (
+            refused(404, {"error": {"message": "The model `m` does not exist"}}),
+            ModelNotFoundError,
+            "does not exist.*first-qwen, second",
+        ),
+        (
+            refused(400, {"error": {"message": "unknown", "code": "model_not_found"}}),
+            ModelNotFoundError,
+            "first-qwen",
+        ),
+        (refused(404, {"detail": "Not Found"}), NotAnEngineError, "base URL"),
+        (refused(429, {"error": "slow down"}), OverloadedError, "slow down"),
+        (refused(503, "", "text/plain"), OverloadedError, "503"),
+        (refused(502, HTML, "text/html"), ServerFailureError, "502: 502 Bad Gateway$"),
+        (
+            refused(400, {"error": {"message": "too long", "code": "context_length_exceeded"}}),
+            RequestRefusedError,
+            "too long",
+        ),
+        (refused(200, "<html>Log in</html>", "text/html"), NotAnEngineError, "JSON object: an HTML page$"),
+        (refused(200, "hello", "text/plain"), NotAnEngineError, "hello"),
+        (refused(500, "x" * 5000, "text/plain"), ServerFailureError, "x…$"),
+        (streamed(text_event("1"), done=False), TruncatedStreamError, "middle"),
+        (streamed("data: {broken"), NotAnEngineError, "broken"),
+        (streamed({"error": {"message": "out of memory"}}), ServerFailureError, "out of memory"),
+    ],
+    ids=[
+        "401",
+        "403",
+        "404-model",
+        "400-model",
+        "404-path",
+        "429",
+        "503",
+        "502-html",
+        "400",
+        "200-html",
+        "200-text",
+        "500-long",
+        "truncated",
+        "broken-json",
+        "error-in-stream",
+    ],
+)  # fmt: skip
+async def test_failures_are_told_clearly(
+    answer: Answer, error: type[EngineError], text: str
+) -> None:
+    async with on_port(FakeServer(answer)) as url:
+        with pytest.raises(error, match=text) as raised:
+            await ask_once(url, model="m")
+    message = str(raised.value)
+    assert message.startswith(url)
+    assert "<" not in message and len(message) < 500
+
+
+async def test_model_list_that_fails_does_not_hide_the_error() -> None:
+    server = FakeServer(
+        refused(404, {"error": {"message": "no model m", "code": "model_not_found"}})
+    )
+    server.models = ()
+    async with on_port(server) as url:
+        with pytest.raises(ModelNotFoundError, match="It offers: none"):
+            await ask_once(url, model="m")
+
+
+async def test_nothing_listens() -> None:
+    async with on_port(FakeServer(streamed())) as url:
+        pass
+    with pytest.raises(UnreachableError, match="cannot be reached"):
+        await ask_once(url, model="m")
+
+
+async def test_silence_ends_after_the_timeout() -> None:
+    silent = asyncio.Event()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await silent.wait()
+        writer.close()
+
+    listener = await asyncio.start_server(accept, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    with pytest.raises(EngineTimeoutError, match=r"silent for 0\.2 s"):
+        await ask_once(f"http://127.0.0.1:{port}", model="m", timeout_s=0.2)
+    silent.set()
+    listener.close()
+
+
+async def test_closing_the_stream_cancels() -> None:
+    server = FakeServer(endless)
+    async with on_port(server) as url:
+        engine = RemoteTabEngine(TabSettings(url=url, model="m"))
+        async with aclosing(
+            engine.complete(PROMPT, max_tokens=8, stop=(), invoked=False)
+        ) as chunks:
+            async for _ in chunks:
+                break
+        async with asyncio.timeout(30):
+            await server.closed_by_client.wait()
+        await engine.aclose()
+
+
+async def test_failing_server_is_left_alone_except_on_request() -> None:
+    server = FakeServer(refused(500, {"error": {"message": "boom"}}))
+    now = [0.0]
+    backoff = Backoff(first_s=1, longest_s=8, clock=lambda: now[0], jitter=lambda: 0.0)
+    async with on_port(server) as url:
+        engine = RemoteTabEngine(TabSettings(url=url, model="m"), backoff)
+        with pytest.raises(ServerFailureError):
+            await ask(engine)
+        for _ in range(5):
+            with pytest.raises(BackingOffError, match=r"boom.*next try in 1 s"):
+                await ask(engine)
+        assert len(server.seen) == 1
+        with pytest.raises(ServerFailureError):
+            await ask(engine, invoked=True)
+        assert len(server.seen) == 2
+        now[0] += 2
+        server.answer = streamed(text_event("1", "stop"))
+        assert await ask(engine) == "1"
+        server.answer = refused(500, "")
+        with pytest.raises(ServerFailureError):
+            await ask(engine)
+        assert backoff.remaining_s == 1
+        await engine.aclose()
+
+
+async def test_refused_request_does_not_stop_the_next() -> None:
+    server = FakeServer(refused(400, {"error": {"message": "too long"}}))
+    async with on_port(server) as url:
+        engine = RemoteTabEngine(TabSettings(url=url, model="m"))
+        with pytest.raises(RequestRefusedError):
+            await ask(engine)
+        server.answer = streamed(text_event("1", "stop"))
+        assert await ask(engine) == "1"
+        await engine.aclose()
