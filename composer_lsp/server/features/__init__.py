@@ -1,0 +1,1 @@
+"""One module a feature of LSP; each translates and delegates to the session."""

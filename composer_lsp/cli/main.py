@@ -1,0 +1,66 @@
+"""The `composer-lsp` command. Only the module of the subcommand that is run gets imported: an
+editor waits for `serve`."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+from composer_inference.environment import EnvironmentVariableError
+from composer_lsp import __version__
+
+_COMMANDS = {
+    "serve": ("serve", "speak LSP on stdin and stdout, for editors (the default)"),
+    "engine": ("engine", "run the inference engine that all windows share"),
+    "model": ("model", "list, fetch, register and remove models"),
+    "doctor": ("doctor", "check the installation and say how to mend it"),
+    "complete": ("complete", "print a completion at a place in a file"),
+    "try": ("try_", "see ghost text come in a real file, stage by stage"),
+}
+"""Module and help of each subcommand."""
+
+
+class _Command(Protocol):
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, args: argparse.Namespace) -> int: ...
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a subcommand and return the process's exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    name = next((word for word in arguments if not word.startswith("-")), None)
+    parser, command = _parser(name)
+    if name is None and not {"-h", "--help", "--version"} & set(arguments):
+        if not arguments and sys.stdin.isatty():
+            parser.print_help()
+            return 0
+        # Editors' clients start servers with `--stdio` and without a subcommand.
+        return main(["serve", *arguments])
+    args = parser.parse_args(arguments)
+    assert command is not None, "argparse has refused a name that is no subcommand"
+    try:
+        return command.run(args)
+    except EnvironmentVariableError as error:
+        print(f"composer-lsp: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser(chosen: str | None) -> tuple[argparse.ArgumentParser, _Command | None]:
+    """The parser, with the arguments of the chosen subcommand alone, and its module."""
+    parser = argparse.ArgumentParser(
+        prog="composer-lsp",
+        description="A coding model that lives in the editor, on your own machine.",
+    )
+    parser.add_argument("--version", action="version", version=f"composer-lsp {__version__}")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    command = None
+    for name, (module, help_text) in _COMMANDS.items():
+        subparser = subparsers.add_parser(name, help=help_text, description=help_text)
+        if name == chosen:
+            command = cast("_Command", importlib.import_module(f"composer_lsp.cli.{module}"))
+            command.add_arguments(subparser)
+    return parser, command

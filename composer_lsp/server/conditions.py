@@ -1,0 +1,36 @@
+"""The engine's condition, passed on to the status and, while something loads, to a progress bar."""
+
+import asyncio
+
+from composer_lsp.server.editor import Editor, Progress
+from composer_lsp.server.status import Condition, StatusBoard
+
+
+class Conditions:
+    def __init__(self, editor: Editor, board: StatusBoard) -> None:
+        self._editor = editor
+        self._board = board
+        self._progress: asyncio.Task[Progress] | None = None
+
+    def on_condition(self, condition: Condition, message: str) -> None:
+        self._board.set_condition(condition, message)
+        if condition in {"starting", "loading"}:
+            self._begin(message or self._board.current.message)
+        else:
+            self._end()
+        if condition == "ready":
+            self._editor.forget_shown()
+
+    def _begin(self, title: str) -> None:
+        if self._progress is None:
+            self._progress = asyncio.create_task(self._editor.begin_progress(title))
+
+    def _end(self) -> None:
+        if self._progress is not None:
+            self._progress.add_done_callback(_end_progress)
+            self._progress = None
+
+
+def _end_progress(task: "asyncio.Task[Progress]") -> None:
+    if not task.cancelled():
+        task.result().end()

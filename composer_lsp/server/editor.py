@@ -1,0 +1,129 @@
+"""What we may say to the client and ask of it, within what it declared that it understands."""
+
+import itertools
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+from pygls.lsp.server import LanguageServer
+
+from composer_lsp.server.capabilities import ClientFeatures
+from composer_lsp.server.settings import SECTION, section_of
+from composer_lsp.server.status import Status
+
+logger = logging.getLogger(__name__)
+
+_tokens = itertools.count(1)
+
+
+class Editor:
+    def __init__(self, server: LanguageServer) -> None:
+        self._server = server
+        self._shown: set[str] = set()
+        self.features = ClientFeatures()
+
+    def show_once(self, message: str, kind: types.MessageType = types.MessageType.Error) -> None:
+        """A message box; the same message is not shown again until `forget_shown`."""
+        if message in self._shown:
+            return
+        self._shown.add(message)
+        self._server.window_show_message(types.ShowMessageParams(type=kind, message=message))
+
+    def forget_shown(self) -> None:
+        """What went wrong has been put right; if it comes back, that is news."""
+        self._shown.clear()
+
+    def log(self, message: str, kind: types.MessageType = types.MessageType.Info) -> None:
+        self._server.window_log_message(types.LogMessageParams(type=kind, message=message))
+
+    def send_status(self, status: Status) -> None:
+        if self.features.status:
+            self._server.protocol.notify("composer/status", status.as_json())
+
+    async def ask(self, question: str, *answers: str) -> str | None:
+        """Which answer the user chose, None if none or if the client cannot ask."""
+        if not self.features.message_request:
+            return None
+        try:
+            chosen = await self._server.window_show_message_request_async(
+                types.ShowMessageRequestParams(
+                    type=types.MessageType.Info,
+                    message=question,
+                    actions=[types.MessageActionItem(title=answer) for answer in answers],
+                )
+            )
+        except JsonRpcException as error:
+            logger.info("the client did not ask: %s", error.message)
+            return None
+        return chosen.title if chosen else None
+
+    async def configuration(self) -> Mapping[str, Any]:
+        """Our section of the client's settings, as far as it tells them."""
+        if not self.features.configuration:
+            return {}
+        try:
+            values = await self._server.workspace_configuration_async(
+                types.ConfigurationParams(items=[types.ConfigurationItem(section=SECTION)])
+            )
+        except JsonRpcException as error:
+            logger.warning("the client did not tell its settings: %s", error.message)
+            return {}
+        return section_of(values[0]) if values else {}
+
+    async def watch_configuration(self) -> None:
+        """Ask to be told of changes, of clients that let us ask."""
+        if not self.features.registers_configuration:
+            return
+        registration = types.Registration(
+            id="composer-configuration",
+            method=types.WORKSPACE_DID_CHANGE_CONFIGURATION,
+            register_options={"section": SECTION},
+        )
+        try:
+            await self._server.client_register_capability_async(
+                types.RegistrationParams(registrations=[registration])
+            )
+        except JsonRpcException as error:
+            logger.warning("the client will not tell changed settings: %s", error.message)
+
+    async def begin_progress(self, title: str, percent: int | None = None) -> "Progress":
+        """A progress bar; one that does nothing if the client has none. Without a percentage it
+        only shows that something is going on."""
+        token = f"composer-progress-{next(_tokens)}"
+        if not self.features.work_done_progress:
+            return Progress(self._server, None)
+        try:
+            await self._server.window_work_done_progress_create_async(
+                types.WorkDoneProgressCreateParams(token=token)
+            )
+        except JsonRpcException as error:
+            logger.info("the client shows no progress: %s", error.message)
+            return Progress(self._server, None)
+        progress = Progress(self._server, token)
+        progress.begin(title, percent)
+        return progress
+
+
+class Progress:
+    """A progress bar of the client (`$/progress`)."""
+
+    def __init__(self, server: LanguageServer, token: str | None) -> None:
+        self._server = server
+        self._token = token
+
+    def begin(self, title: str, percent: int | None) -> None:
+        self._send(types.WorkDoneProgressBegin(title=title, cancellable=False, percentage=percent))
+
+    def report(self, message: str, percent: int | None = None) -> None:
+        self._send(types.WorkDoneProgressReport(message=message, percentage=percent))
+
+    def end(self, message: str = "") -> None:
+        """May be called again, without effect."""
+        self._send(types.WorkDoneProgressEnd(message=message or None))
+        self._token = None
+
+    def _send(self, value: Any) -> None:
+        if self._token is not None:
+            self._server.progress(types.ProgressParams(token=self._token, value=value))

@@ -1,0 +1,175 @@
+"""Suggestions in earnest: the completer over the engine of this machine, or over a URL.
+
+Importing this loads the HTTP client (0.2 s), so the factory imports it in a thread once the client is
+initialized.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import aclosing, contextmanager
+
+from composer_inference.endpoint import EndpointError
+from composer_lsp.completion.completer import Completer, TabChunk, TabEngine
+from composer_lsp.completion.request import CompletionRequest, Suggestion
+from composer_lsp.completion.templates import FimPrompt, UnknownTemplateError
+from composer_lsp.config import TabSettings
+from composer_lsp.engine.client import local_client
+from composer_lsp.engine.errors import (
+    BackingOffError,
+    EngineError,
+    EngineStartError,
+    ModelNotFoundError,
+)
+from composer_lsp.engine.launcher import Launcher
+from composer_lsp.engine.select import ConfiguredTabEngine
+from composer_lsp.server.models import AUTO, auto_model
+from composer_lsp.server.service import (
+    ModelMissingError,
+    ServiceError,
+    ServiceHost,
+    ServiceOfflineError,
+)
+
+logger = logging.getLogger(__name__)
+
+
+class EngineService:
+    """Implements `CompletionService`."""
+
+    def __init__(self, host: ServiceHost) -> None:
+        self._host = host
+        self._launcher = Launcher(lambda: host.settings().engine)
+        self._engine = ConfiguredTabEngine(self._launcher, self._tab)
+        self._completer = Completer(
+            _WatchedEngine(self._engine, self._before_answer, self._on_answer),
+            self._tab,
+            roots=host.roots,
+        )
+        self._answering = _answering(self._tab())
+        self._getting_ready: asyncio.Task[None] | None = None
+
+    async def warm_up(self) -> None:
+        if self._tab().enabled:
+            with _told_to_users(self._tab()):
+                await self._get_ready()
+
+    async def complete(self, request: CompletionRequest) -> Suggestion | None:
+        with _told_to_users(self._tab()):
+            return await self._completer.complete(request)
+
+    def forget(self, uri: str) -> None:
+        self._completer.close_document(uri)
+
+    def settings_changed(self) -> None:
+        self._completer.forget_suggestions()
+        if (answering := _answering(self._tab())) != self._answering:
+            self._answering = answering
+            self._host.on_model(None)
+            self._host.on_condition("ready", "")
+
+    async def restart(self) -> None:
+        self._host.on_condition("starting", "")
+        with _told_to_users(self._tab()):
+            await self._launcher.restart()
+            await self._get_ready()
+
+    async def close(self) -> None:
+        if self._getting_ready is not None:
+            self._getting_ready.cancel()
+        await self._engine.aclose()
+
+    def _tab(self) -> TabSettings:
+        return self._host.settings().tab
+
+    def _before_answer(self) -> None:
+        # The request that starts the engine may be cancelled by the next keystroke, and the engine
+        # comes up all the same: its state is told by a task of its own.
+        if not self._tab().url and self._launcher.endpoint is None:
+            task = self._start_getting_ready()
+            task.add_done_callback(_log_failure)
+
+    def _on_answer(self) -> None:
+        self._host.on_condition("ready", "")
+
+    async def _get_ready(self) -> None:
+        await asyncio.shield(self._start_getting_ready())
+
+    def _start_getting_ready(self) -> "asyncio.Task[None]":
+        if self._getting_ready is None or self._getting_ready.done():
+            self._getting_ready = asyncio.create_task(self._load())
+        return self._getting_ready
+
+    async def _load(self) -> None:
+        """Have the engine run and the model loaded; tell how far it is."""
+        tab = self._tab()
+        if tab.url:
+            return
+        if self._launcher.endpoint is None:
+            self._host.on_condition("starting", "")
+        endpoint = await self._launcher.ensure()
+        self._host.on_condition("loading", "")
+        client = local_client(endpoint, "tab")
+        try:
+            answer = await client.post("../composer/load", {"model": tab.model})
+        finally:
+            await client.aclose()
+        self._host.on_model(str(answer.get("model", tab.model)))
+        self._host.on_condition("ready", "")
+
+
+class _WatchedEngine:
+    """Implements `TabEngine` and tells when an answer is asked for and when it begins."""
+
+    def __init__(
+        self,
+        engine: TabEngine,
+        before_answer: Callable[[], None],
+        on_answer: Callable[[], None],
+    ) -> None:
+        self._engine = engine
+        self._before_answer = before_answer
+        self._on_answer = on_answer
+
+    async def complete(
+        self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str], invoked: bool
+    ) -> AsyncGenerator[TabChunk, None]:
+        self._before_answer()
+        chunks = self._engine.complete(prompt, max_tokens=max_tokens, stop=stop, invoked=invoked)
+        has_answered = False
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                if not has_answered:
+                    has_answered = True
+                    self._on_answer()
+                yield chunk
+
+
+@contextmanager
+def _told_to_users(tab: TabSettings) -> Generator[None]:
+    """Turns what the engine raises into what the session tells the user."""
+    try:
+        yield
+    except ModelNotFoundError as error:
+        if tab.url:
+            raise ServiceError(str(error)) from error
+        model = auto_model() if error.model == AUTO else error.model
+        raise ModelMissingError(str(error), model) from error
+    except (EngineStartError, EndpointError, UnknownTemplateError) as error:
+        raise ServiceError(str(error)) from error
+    except EngineError as error:
+        if not error.is_transient:
+            raise ServiceError(str(error)) from error
+        # The local engine is started again by itself. What it or the server said before the pause
+        # was told already.
+        is_for_user = bool(tab.url) and not isinstance(error, BackingOffError)
+        raise ServiceOfflineError(str(error), is_for_user=is_for_user) from error
+
+
+def _log_failure(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.info("the engine did not get ready: %s", error)
+
+
+def _answering(tab: TabSettings) -> tuple[str, str]:
+    return tab.model, tab.url

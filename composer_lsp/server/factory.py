@@ -1,0 +1,48 @@
+"""Puts the server together."""
+
+import asyncio
+import importlib
+from collections.abc import Sequence
+
+from composer_lsp.server.features import (
+    commands,
+    completion,
+    configuration,
+    documents,
+    inline_completion,
+    life_cycle,
+    workspace,
+)
+from composer_lsp.server.model_fetch import PULL_COMMAND
+from composer_lsp.server.server import ComposerServer
+from composer_lsp.server.service import CompletionService, ServiceFactory, ServiceHost
+
+_ENGINE_SERVICE = "composer_lsp.server.engine_service"
+
+_FEATURES = (
+    commands,
+    completion,
+    configuration,
+    documents,
+    inline_completion,
+    life_cycle,
+    workspace,
+)
+
+
+def create_server(
+    service_factory: ServiceFactory | None = None,
+    pull_command: Sequence[str] = PULL_COMMAND,
+) -> ComposerServer:
+    """A server with every feature; without a factory its suggestions come from the engine."""
+    server = ComposerServer(service_factory or _engine_service, pull_command)
+    for feature in _FEATURES:
+        feature.register(server)
+    return server
+
+
+async def _engine_service(host: ServiceHost) -> CompletionService:
+    # Loads the HTTP client: not before `initialize` is answered, and not on the loop's thread.
+    module = await asyncio.to_thread(importlib.import_module, _ENGINE_SERVICE)
+    service: CompletionService = module.EngineService(host)
+    return service

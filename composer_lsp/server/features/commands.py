@@ -1,0 +1,88 @@
+"""workspace/executeCommand: what a user can ask of Composer from any editor."""
+
+from collections.abc import Callable
+from typing import Any
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
+
+from composer_lsp.server.logs import log_path
+from composer_lsp.server.model_fetch import ModelFetchError
+from composer_lsp.server.server import ComposerServer
+from composer_lsp.server.service import ServiceError
+from composer_lsp.server.switches import LANGUAGE_SCOPE
+
+_SNOOZE_MINUTES = 5.0
+_MAX_SNOOZE_MINUTES = 24 * 60.0
+
+JsonObject = dict[str, Any]
+
+
+def register(server: ComposerServer) -> None:
+    commands: dict[str, Callable[..., Any]] = {
+        "composer.status": status,
+        "composer.snooze": snooze,
+        "composer.toggle": toggle,
+        "composer.restartEngine": restart_engine,
+        "composer.pullModel": pull_model,
+        "composer.showLog": show_log,
+    }
+    for name, command in commands.items():
+        server.command(name)(command)
+
+
+def status(ls: ComposerServer, *arguments: Any) -> JsonObject:
+    """What `composer/status` says, for clients that ask instead of listening."""
+    return ls.session.board.current.as_json()
+
+
+def snooze(ls: ComposerServer, *arguments: Any) -> JsonObject:
+    """Arguments: minutes without automatic suggestions, 5 by default; 0 ends the pause."""
+    minutes = arguments[0] if arguments and arguments[0] is not None else _SNOOZE_MINUTES
+    if isinstance(minutes, bool) or not isinstance(minutes, int | float):
+        raise JsonRpcInvalidParams(f"composer.snooze takes a number of minutes, not {minutes!r}")
+    if not 0 <= minutes <= _MAX_SNOOZE_MINUTES:
+        raise JsonRpcInvalidParams(
+            f"composer.snooze takes 0 to {_MAX_SNOOZE_MINUTES:.0f} minutes, not {minutes}"
+        )
+    ls.session.switches.snooze(minutes)
+    return ls.session.board.current.as_json()
+
+
+def toggle(ls: ComposerServer, *arguments: Any) -> JsonObject:
+    """Arguments: `global` (the default) or `language:ID`."""
+    scope = arguments[0] if arguments and arguments[0] is not None else "global"
+    language = scope.removeprefix(LANGUAGE_SCOPE) if isinstance(scope, str) else None
+    if scope == "global":
+        return {"enabled": ls.session.switches.toggle(None)}
+    if not language or language == scope:
+        raise JsonRpcInvalidParams(
+            f'composer.toggle takes "global" or "{LANGUAGE_SCOPE}ID", not {scope!r}'
+        )
+    return {"enabled": ls.session.switches.toggle(language)}
+
+
+async def restart_engine(ls: ComposerServer, *arguments: Any) -> JsonObject:
+    """Replace the engine of this machine, for all windows; what runs there is finished."""
+    try:
+        await ls.session.restart_service()
+    except ServiceError as error:
+        raise JsonRpcException(str(error), code=types.LSPErrorCodes.RequestFailed) from error
+    return ls.session.board.current.as_json()
+
+
+async def pull_model(ls: ComposerServer, *arguments: Any) -> JsonObject:
+    """Arguments: the model's name; by default the one that the settings choose."""
+    name = arguments[0] if arguments else None
+    if name is not None and not isinstance(name, str):
+        raise JsonRpcInvalidParams(f"composer.pullModel takes a model's name, not {name!r}")
+    try:
+        path = await ls.session.pull_model(name)
+    except ModelFetchError as error:
+        raise JsonRpcException(str(error), code=types.LSPErrorCodes.RequestFailed) from error
+    return {"path": path}
+
+
+def show_log(ls: ComposerServer, *arguments: Any) -> JsonObject:
+    """Where the log is; editors open it."""
+    return {"path": str(log_path())}

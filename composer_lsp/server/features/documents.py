@@ -1,0 +1,41 @@
+"""Document and notebook synchronisation: `DocumentStore` keeps the texts, and a change ends the
+request that it makes pointless."""
+
+from lsprotocol import types
+
+from composer_lsp.server.server import ComposerServer
+
+
+def register(server: ComposerServer) -> None:
+    server.feature(types.TEXT_DOCUMENT_DID_OPEN)(did_open)
+    server.feature(types.TEXT_DOCUMENT_DID_CHANGE)(did_change)
+    server.feature(types.TEXT_DOCUMENT_DID_CLOSE)(did_close)
+    server.feature(types.NOTEBOOK_DOCUMENT_DID_CHANGE)(notebook_did_change)
+    server.feature(types.NOTEBOOK_DOCUMENT_DID_CLOSE)(notebook_did_close)
+
+
+def did_open(ls: ComposerServer, params: types.DidOpenTextDocumentParams) -> None:
+    ls.session.forget(params.text_document.uri)
+
+
+def did_change(ls: ComposerServer, params: types.DidChangeTextDocumentParams) -> None:
+    ls.session.end_suggesting(params.text_document.uri)
+
+
+def did_close(ls: ComposerServer, params: types.DidCloseTextDocumentParams) -> None:
+    ls.session.forget(params.text_document.uri)
+
+
+def notebook_did_change(ls: ComposerServer, params: types.DidChangeNotebookDocumentParams) -> None:
+    cells = params.change.cells
+    if cells is None:
+        return
+    for changed in cells.text_content or ():
+        ls.session.end_suggesting(changed.document.uri)
+    for closed in (cells.structure and cells.structure.did_close) or ():
+        ls.session.forget(closed.uri)
+
+
+def notebook_did_close(ls: ComposerServer, params: types.DidCloseNotebookDocumentParams) -> None:
+    for cell in params.cell_text_documents:
+        ls.session.forget(cell.uri)

@@ -1,0 +1,78 @@
+"""The seam between the session and what computes suggestions: the engine's client in earnest, a
+fake in tests."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from composer_lsp.completion.request import CompletionRequest, Suggestion
+from composer_lsp.config import Settings
+from composer_lsp.server.status import Condition
+
+
+class ServiceError(Exception):
+    """No suggestion can come; the message tells the user what is wrong and the way out."""
+
+    condition: Condition = "error"
+    is_for_user = True
+
+
+class ServiceOfflineError(ServiceError):
+    """The engine or the server behind a URL cannot be reached now; trying again may help."""
+
+    condition: Condition = "offline"
+
+    def __init__(self, message: str, *, is_for_user: bool) -> None:
+        """`is_for_user`: it will not mend itself, so a message box is due and not only the status."""
+        super().__init__(message)
+        self.is_for_user = is_for_user
+
+
+class ModelMissingError(ServiceError):
+    """The model is not on this machine."""
+
+    def __init__(self, message: str, model: str) -> None:
+        super().__init__(message)
+        self.model = model
+
+
+class CompletionService(Protocol):
+    async def warm_up(self) -> None:
+        """Get ready, so that the first suggestion need not wait for the model to load.
+
+        Raises: ServiceError.
+        """
+        ...
+
+    async def complete(self, request: CompletionRequest) -> Suggestion | None:
+        """Cancelling this stops the engine's work. Raises: ServiceError."""
+        ...
+
+    def forget(self, uri: str) -> None:
+        """The document was closed, or opened afresh."""
+        ...
+
+    def settings_changed(self) -> None: ...
+
+    async def restart(self) -> None:
+        """Have a new engine answer the next request. Raises: ServiceError."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServiceHost:
+    """What a service may use of the session. Callbacks are for the event loop's thread."""
+
+    settings: Callable[[], Settings]
+    """The settings of now, with what the user toggled."""
+    roots: Callable[[], Sequence[str]]
+    """Paths of the workspace's folders."""
+    on_condition: Callable[[Condition, str], None]
+    """Tell the state of the engine, with a message ("" for the usual one)."""
+    on_model: Callable[[str | None], None]
+    """Tell which model answers."""
+
+
+ServiceFactory = Callable[[ServiceHost], Awaitable[CompletionService]]

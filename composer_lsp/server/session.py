@@ -1,0 +1,216 @@
+"""One window's state: settings, what the user switched, the engine's service, running requests.
+
+Mutable, and only on the event loop; what leaves it are immutable snapshots.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from pygls.uris import to_fs_path
+
+from composer_lsp.completion.request import CompletionRequest, Suggestion
+from composer_lsp.config import Settings
+from composer_lsp.server.conditions import Conditions
+from composer_lsp.server.configuration import Configuration, Layer
+from composer_lsp.server.documents import DocumentStore
+from composer_lsp.server.editor import Editor
+from composer_lsp.server.latest import Latest, SupersededError
+from composer_lsp.server.models import AUTO, Models, auto_model
+from composer_lsp.server.service import (
+    CompletionService,
+    ModelMissingError,
+    ServiceError,
+    ServiceFactory,
+    ServiceHost,
+)
+from composer_lsp.server.status import StatusBoard
+from composer_lsp.server.switches import Switches
+
+logger = logging.getLogger(__name__)
+
+
+class Session:
+    def __init__(
+        self,
+        editor: Editor,
+        documents: Callable[[], DocumentStore],
+        factory: ServiceFactory,
+        pull_command: Sequence[str],
+    ) -> None:
+        self.editor = editor
+        self.board = StatusBoard()
+        self.models = Models(editor, self.board, pull_command)
+        self.switches = Switches(Settings(), self._on_switched)
+        self._documents = documents
+        self._factory = factory
+        self._configuration = Configuration(editor)
+        self._conditions = Conditions(editor, self.board)
+        self._service: asyncio.Task[CompletionService] | None = None
+        self._running: Latest[Suggestion | None] = Latest()
+        self._background: set[asyncio.Task[None]] = set()
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of now, with what the user switched."""
+        return self.switches.settings
+
+    # Life cycle ----------------------------------------------------------------------------------
+
+    def configure(self, layer: Layer, sent: object) -> None:
+        """Take settings from the client."""
+        self.switches.use(self._configuration.update(layer, sent))
+        if (service := self._ready_service()) is not None:
+            service.settings_changed()
+
+    async def start(self) -> None:
+        """After `initialized`: ask for settings, and get the service ready in the background."""
+        self.board.start(self.editor.send_status)
+        await self.editor.watch_configuration()
+        await self.pull_configuration()
+        self.run_in_background(self._warm_up())
+
+    async def pull_configuration(self) -> None:
+        self.configure("pulled", await self.editor.configuration())
+        self._configuration.report_problems()
+
+    async def close(self) -> None:
+        """End what runs. The engine, which other windows may share, stays."""
+        self._running.end_all()
+        await self.models.close()
+        if (service := self._ready_service()) is not None:
+            await service.close()
+
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run to the end without a caller that waits; a failure is logged."""
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._on_background_done)
+
+    # Suggestions ---------------------------------------------------------------------------------
+
+    async def suggest(self, request: CompletionRequest) -> Suggestion | None:
+        """A suggestion for this version of the document, None if there is none.
+
+        Raises: SupersededError if a newer request came or the document changed meanwhile.
+        """
+        task = self.start_suggesting(request)
+        try:
+            await asyncio.wait((task,))
+        finally:
+            task.cancel()
+        return self.suggestion(request, task)
+
+    def start_suggesting(self, request: CompletionRequest) -> asyncio.Task[Suggestion | None]:
+        """Start, in place of what runs for the same document; `suggestion` gives the result."""
+        return self._running.start(unquote(request.document.uri), self._suggest(request))
+
+    def suggestion(
+        self, request: CompletionRequest, task: asyncio.Task[Suggestion | None]
+    ) -> Suggestion | None:
+        """The result of a finished task. Raises: SupersededError."""
+        result = self._running.result(task)
+        document = self._documents().find(request.document.uri)
+        if document is None or document.version != request.document.version:
+            raise SupersededError
+        return result
+
+    def end_suggesting(self, uri: str) -> None:
+        """The document changed or closed: what runs for it has no use any more."""
+        self._running.end(unquote(uri))
+
+    def forget(self, uri: str) -> None:
+        """The document was closed, or opened afresh."""
+        self.end_suggesting(uri)
+        if (service := self._ready_service()) is not None:
+            service.forget(uri)
+
+    async def restart_service(self) -> None:
+        """Raises: ServiceError."""
+        self._running.end_all()
+        await (await self._get_service()).restart()
+
+    async def _suggest(self, request: CompletionRequest) -> Suggestion | None:
+        if self.switches.is_snoozed and request.trigger == "automatic":
+            return None
+        with self.board.thinking():
+            try:
+                service = await self._get_service()
+                return await service.complete(request)
+            except ServiceError as error:
+                self._on_service_error(error)
+                return None
+
+    async def _warm_up(self) -> None:
+        try:
+            await (await self._get_service()).warm_up()
+        except ServiceError as error:
+            self._on_service_error(error)
+
+    async def _get_service(self) -> CompletionService:
+        if self._service is None or _has_failed(self._service):
+            self._service = asyncio.ensure_future(self._factory(self._service_host()))
+        # Whoever waits may be cancelled; the others still need the service.
+        return await asyncio.shield(self._service)
+
+    def _ready_service(self) -> CompletionService | None:
+        task = self._service
+        if task is None or not task.done() or _has_failed(task):
+            return None
+        return task.result()
+
+    def _service_host(self) -> ServiceHost:
+        return ServiceHost(
+            settings=lambda: self.settings,
+            roots=self._roots,
+            on_condition=self._conditions.on_condition,
+            on_model=self.board.set_model,
+        )
+
+    def _roots(self) -> list[str]:
+        folders = self._documents().folders
+        paths = (to_fs_path(folder.uri) for folder in folders.values())
+        return [path for path in paths if path]
+
+    def _on_service_error(self, error: ServiceError) -> None:
+        logger.info("no suggestion: %s", error)
+        if isinstance(error, ModelMissingError):
+            self.run_in_background(self._provide_model(error.model))
+            return
+        self._conditions.on_condition(error.condition, str(error))
+        if error.is_for_user:
+            self.editor.show_once(str(error))
+
+    async def pull_model(self, name: str | None) -> str:
+        """Fetch a model, by default the one that the settings choose, and return its path.
+
+        Raises: ModelFetchError.
+        """
+        configured = self.settings.tab.model
+        path = await self.models.fetch(name or (configured if configured != AUTO else auto_model()))
+        self.run_in_background(self._warm_up())
+        return path
+
+    async def _provide_model(self, model: str) -> None:
+        if await self.models.provide(model, self.settings.model_download):
+            await self._warm_up()
+
+    # Switches ------------------------------------------------------------------------------------
+
+    def _on_switched(self) -> None:
+        is_enabled = self.settings.tab.enabled
+        if self.switches.is_snoozed or not is_enabled:
+            self._running.end_all()
+        self.board.set_enabled(is_enabled)
+        self.board.set_snoozed(self.switches.is_snoozed)
+
+    def _on_background_done(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("background work failed", exc_info=error)
+
+
+def _has_failed(task: asyncio.Task[CompletionService]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
