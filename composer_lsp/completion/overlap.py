@@ -18,7 +18,7 @@ _LOOP_WINDOW = 320
 def without_head(answer: str, head: str) -> str:
     """The answer without the start of the cursor's line, should it begin with that again."""
     said = head.strip()
-    if len(said) >= 3 and re.search(r"\w", said) and answer.lstrip().startswith(said):
+    if _is_telling(said) and answer.lstrip().startswith(said):
         answer = answer.lstrip()[len(said) :]
     if head[-1:] in {" ", "\t"}:
         # Two blanks in a row: the model began its own token with one.
@@ -27,10 +27,16 @@ def without_head(answer: str, head: str) -> str:
     return answer
 
 
+def may_become_head(answer: str, head: str) -> bool:
+    """Whether an answer that streams in may still turn out to begin with the cursor's line."""
+    said = head.strip()
+    return _is_telling(said) and len(answer) < len(said) and said.startswith(answer.strip())
+
+
 def repeats_tail(answer: str, tail: str) -> int | None:
     """Where the rest of the cursor's line, white space apart, stands in the answer."""
     words = tail.split()
-    if len(tail.strip()) < 3 or not re.search(r"\w", tail):
+    if not _is_telling(tail.strip()):
         return None
     match = re.search(r"\s*" + r"\s*".join(map(re.escape, words)), answer)
     return match.start() if match else None
@@ -125,6 +131,10 @@ def _run_length(said: Sequence[str], after: Sequence[str]) -> int:
 
 def _is_same_depth(line: str, other: str, around: Surroundings) -> bool:
     return around.indent.columns(line) == around.indent.columns(other)
+
+
+def _is_telling(text: str) -> bool:
+    return len(text) >= 3 and re.search(r"\w", text) is not None
 
 
 def _is_significant(line: str) -> bool:

@@ -12,6 +12,7 @@ from composer_lsp.completion.blocks import block_end
 from composer_lsp.completion.brackets import open_at_cursor, surplus_closer, surplus_quote
 from composer_lsp.completion.indentation import adopt_indent
 from composer_lsp.completion.overlap import (
+    may_become_head,
     overlap_with_tail,
     partly_repeats_line_after,
     repeats_itself,
@@ -56,6 +57,8 @@ class Trimmer:
     def feed(self, chunk: str) -> bool:
         """Take more of the answer; True when what follows would be cut anyway."""
         self._raw += chunk
+        if may_become_head(self._raw, self._around.head):
+            return False
         answer = self._prepared()
         return min(self._ends(answer, is_complete=False), default=None) is not None
 

@@ -1,0 +1,237 @@
+"""The completer against an engine that streams what a test scripts."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+
+import pytest
+
+from composer_lsp.completion.completer import Completer, TabChunk
+from composer_lsp.completion.request import CompletionRequest, Suggestion
+from composer_lsp.completion.templates import FimPrompt
+from composer_lsp.config import TabSettings
+from tests.composer_lsp.completion.drawn import request_at
+
+LIMIT_S = 30
+
+
+class FakeEngine:
+    """Implements `TabEngine`: streams `answer` word by word, each step waiting for `gate`."""
+
+    def __init__(self, answer: str = "", *, is_open: bool = True) -> None:
+        self.answer = answer
+        self.gate = asyncio.Event()
+        if is_open:
+            self.gate.set()
+        self.prompts: list[FimPrompt] = []
+        self.num_open = 0
+        self.max_open = 0
+        self.num_closed_early = 0
+        self.started = asyncio.Event()
+        self.two_open = asyncio.Event()
+        self.error: Exception | None = None
+        self.num_chunks = 0
+
+    async def complete(
+        self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str], invoked: bool
+    ) -> AsyncGenerator[TabChunk, None]:
+        self.prompts.append(prompt)
+        self.num_open += 1
+        self.max_open = max(self.max_open, self.num_open)
+        self.started.set()
+        if self.num_open == 2:
+            self.two_open.set()
+        try:
+            for word in self.answer.split(" "):
+                await self.gate.wait()
+                if self.error is not None:
+                    raise self.error
+                self.num_chunks += 1
+                yield TabChunk(text=word + " ")
+            yield TabChunk(
+                finish_reason="stop", timings={"queue_ms": 1, "prefill_ms": 2, "decode_ms": 3}
+            )
+        except (asyncio.CancelledError, GeneratorExit):
+            self.num_closed_early += 1
+            # Closing a connection takes its time; the next stream must wait for it.
+            await asyncio.sleep(0)
+            raise
+        finally:
+            self.num_open -= 1
+
+
+def completer(engine: FakeEngine, **settings: object) -> Completer:
+    tab = TabSettings(**{"debounce_ms": 0, **settings})  # type: ignore[arg-type]
+    return Completer(engine, lambda: tab)
+
+
+async def text_of(completer: Completer, request: CompletionRequest) -> str | None:
+    async with asyncio.timeout(LIMIT_S):
+        suggestion = await completer.complete(request)
+    return suggestion.text if suggestion else None
+
+
+async def test_suggestion_with_every_stage_timed() -> None:
+    engine = FakeEngine("1 + 2")
+    request = request_at("x = ˇ\n")
+    suggestion = await completer(engine).complete(request)
+    assert suggestion is not None
+    assert (suggestion.text, suggestion.start, suggestion.end) == ("1 + 2", 4, 4)
+    assert set(suggestion.timings) == {
+        "debounce",
+        "prompt",
+        "queue",
+        "prefill",
+        "first_token",
+        "decode",
+        "trim",
+        "total",
+    }
+    assert suggestion.timings["prefill"] == 2
+    assert engine.prompts == [FimPrompt(prefix="x = ", suffix="\n")]
+
+
+async def test_nothing_useful_is_none() -> None:
+    assert await text_of(completer(FakeEngine("")), request_at("x = ˇ\n")) is None
+
+
+async def test_typing_the_suggestion_asks_the_engine_no_more() -> None:
+    engine = FakeEngine("alpha beta gamma")
+    tab = completer(engine)
+    assert await text_of(tab, request_at("x = ˇ\n")) == "alpha beta gamma"
+    shown = "alpha beta gamma"
+    for num_typed in range(1, len(shown)):
+        request = request_at(f"x = {shown[:num_typed]}ˇ\n", version=1 + num_typed)
+        assert await text_of(tab, request) == shown[num_typed:]
+    assert len(engine.prompts) == 1
+
+
+async def test_engine_stream_is_closed_when_the_trimmer_has_enough() -> None:
+    engine = FakeEngine("a) b c d e f")
+    assert await text_of(completer(engine), request_at("f(ˇ)\n")) == "a"
+    assert engine.num_chunks < 3
+    assert engine.num_open == 0
+
+
+async def test_newer_request_takes_the_place_of_the_running_one() -> None:
+    engine = FakeEngine("value", is_open=False)
+    tab = completer(engine)
+    first = asyncio.create_task(tab.complete(request_at("x = ˇ\n", version=1)))
+    await engine.started.wait()
+    second = asyncio.create_task(tab.complete(request_at("x = 1ˇ\n", version=2)))
+    async with asyncio.timeout(LIMIT_S):
+        assert await first is None
+        engine.gate.set()
+        assert await second is not None
+    assert engine.max_open == 1
+    assert engine.num_closed_early == 1
+
+
+async def test_burst_of_keystrokes_leaves_one_answer_and_one_stream() -> None:
+    engine = FakeEngine("value", is_open=False)
+    tab = completer(engine)
+    tasks: list[asyncio.Task[Suggestion | None]] = []
+    for number in range(30):
+        picture = "x = " + "1" * number + "ˇ\n"
+        tasks.append(asyncio.create_task(tab.complete(request_at(picture, version=number))))
+        await asyncio.sleep(0)
+    engine.gate.set()
+    async with asyncio.timeout(LIMIT_S):
+        answers = await asyncio.gather(*tasks)
+    assert [answer is not None for answer in answers] == [False] * 29 + [True]
+    assert engine.max_open == 1 and engine.num_open == 0
+
+
+async def test_documents_do_not_wait_for_each_other() -> None:
+    engine = FakeEngine("value", is_open=False)
+    tab = completer(engine)
+    tasks = [
+        asyncio.create_task(tab.complete(request_at("x = ˇ\n", uri=f"file:///w/{name}.py")))
+        for name in "ab"
+    ]
+    async with asyncio.timeout(LIMIT_S):
+        await engine.two_open.wait()
+        engine.gate.set()
+        assert all(await asyncio.gather(*tasks))
+
+
+async def test_older_version_gets_nothing() -> None:
+    tab = completer(FakeEngine("value"))
+    assert await text_of(tab, request_at("x = 1ˇ\n", version=5)) == "value"
+    assert await text_of(tab, request_at("x = ˇ\n", version=4)) is None
+
+
+async def test_cancelling_closes_the_stream_before_it_returns() -> None:
+    engine = FakeEngine("value", is_open=False)
+    tab = completer(engine)
+    task = asyncio.create_task(tab.complete(request_at("x = ˇ\n")))
+    await engine.started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert engine.num_open == 0 and engine.num_closed_early == 1
+    engine.gate.set()
+    assert await text_of(tab, request_at("x = ˇ\n", version=2)) == "value"
+
+
+async def test_closing_the_document_ends_its_request() -> None:
+    engine = FakeEngine("value", is_open=False)
+    tab = completer(engine)
+    task = asyncio.create_task(tab.complete(request_at("x = ˇ\n", version=9)))
+    await engine.started.wait()
+    tab.close_document("file:///w/a.py")
+    async with asyncio.timeout(LIMIT_S):
+        assert await task is None
+    engine.gate.set()
+    assert await text_of(tab, request_at("x = ˇ\n", version=1)) == "value"
+
+
+async def test_error_of_the_engine_reaches_the_caller_and_the_next_request_works() -> None:
+    engine = FakeEngine("value")
+    engine.error = ConnectionError("gone")
+    tab = completer(engine)
+    with pytest.raises(ConnectionError):
+        await tab.complete(request_at("x = ˇ\n", version=1))
+    engine.error = None
+    assert await text_of(tab, request_at("x = 1ˇ\n", version=2)) == "value"
+
+
+async def test_secret_file_never_reaches_a_prompt() -> None:
+    engine = FakeEngine("value")
+    request = request_at("KEY=ˇ\n", uri="file:///w/.env", trigger="invoked")
+    assert await text_of(completer(engine), request) is None
+    assert engine.prompts == []
+
+
+@pytest.mark.parametrize(("trigger", "expected"), [("automatic", None), ("invoked", "value")])
+async def test_disabled_is_for_automatic_requests(trigger: str, expected: str | None) -> None:
+    tab = completer(FakeEngine("value"), enabled=False)
+    assert await text_of(tab, request_at("x = ˇ\n", trigger=trigger)) == expected
+
+
+async def test_inside_a_word_only_on_request() -> None:
+    engine = FakeEngine("value")
+    tab = completer(engine)
+    assert await text_of(tab, request_at("naˇme\n", version=1)) is None
+    assert engine.prompts == []
+    await text_of(tab, request_at("naˇme\n", version=2, trigger="invoked"))
+    assert len(engine.prompts) == 1
+
+
+async def test_request_that_wants_nothing_ends_the_running_one() -> None:
+    engine = FakeEngine("value", is_open=False)
+    tab = completer(engine)
+    task = asyncio.create_task(tab.complete(request_at("x = ˇ\n", version=1)))
+    await engine.started.wait()
+    assert await text_of(tab, request_at("naˇme\n", version=2)) is None
+    async with asyncio.timeout(LIMIT_S):
+        assert await task is None
+    assert engine.num_open == 0
+
+
+async def test_forgetting_asks_anew() -> None:
+    engine = FakeEngine("value")
+    tab = completer(engine)
+    await text_of(tab, request_at("x = ˇ\n"))
+    tab.forget_suggestions()
+    await text_of(tab, request_at("x = ˇ\n"))
+    assert len(engine.prompts) == 2

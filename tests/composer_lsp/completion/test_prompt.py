@@ -1,0 +1,131 @@
+"""The prompt window: what stays the same from one keystroke to the next."""
+
+import pytest
+
+from composer_lsp.completion.prompt import CHARS_PER_TOKEN, PromptWindow
+from composer_lsp.completion.templates import FimPrompt
+from tests.composer_lsp.completion.drawn import drawn
+
+CONTEXT_TOKENS = 300
+BUDGET_CHARS = CONTEXT_TOKENS * CHARS_PER_TOKEN
+AFTER = "".join(f"    value_{number} = compute(value_{number})\n" for number in range(60))
+BEFORE = "".join(f"name_{number} = {number}\n" for number in range(60))
+
+
+def at(window: PromptWindow, picture: str) -> FimPrompt:
+    document = drawn(picture)
+    return window.prompt(document.text, document.offset, context_tokens=CONTEXT_TOKENS)
+
+
+def test_small_document_is_taken_whole() -> None:
+    assert at(PromptWindow(), "a = 1\nbˇ\nc = 2\n") == FimPrompt(
+        prefix="a = 1\nb", suffix="\nc = 2\n"
+    )
+
+
+def test_large_document_is_cut_at_lines_within_the_budget() -> None:
+    prompt = at(PromptWindow(), f"{BEFORE}xˇ\n{AFTER}")
+    assert BEFORE.endswith("\n" + prompt.prefix.removesuffix("x"))
+    assert AFTER.startswith(prompt.suffix.removeprefix("\n"))
+    assert prompt.suffix.endswith("\n")
+    assert len(prompt.prefix) + len(prompt.suffix) <= BUDGET_CHARS
+    assert len(prompt.prefix) > BUDGET_CHARS // 3
+    assert len(prompt.suffix) > BUDGET_CHARS // 4
+
+
+def test_one_long_line_is_cut_anywhere() -> None:
+    prompt = at(PromptWindow(), "x" * 5000 + "ˇ" + "y" * 5000)
+    assert 0 < len(prompt.prefix) + len(prompt.suffix) <= BUDGET_CHARS
+
+
+def test_crlf_reaches_the_model_as_newlines() -> None:
+    assert at(PromptWindow(), "a\r\nbˇ\r\nc\r\n") == FimPrompt(prefix="a\nb", suffix="\nc\n")
+
+
+@pytest.mark.parametrize(
+    ("typed", "inserted"),
+    [
+        ("return value", lambda typed: ""),
+        ("call(first[0", lambda typed: ")]"[: typed.count("(") + typed.count("[")][::-1]),
+        ('print("hello', lambda typed: {0: "", 1: ")"}.get(typed.count("(") + typed.count('"'), '")')),
+        ("if a {\n    b", lambda typed: "\n}" if "\n" in typed else "}" * typed.count("{")),
+        ("<div>text", lambda typed: "</div>" if ">" in typed else ""),
+    ],
+    ids=["plain", "brackets", "quotes", "brace-and-enter", "element"],
+)  # fmt: skip
+def test_typing_only_appends_to_the_prompt(typed: str, inserted: object) -> None:
+    assert callable(inserted)
+    window = PromptWindow()
+    first = at(window, f"{BEFORE}ˇ\n{AFTER}")
+    for num_typed in range(1, len(typed) + 1):
+        text = typed[:num_typed]
+        prompt = at(window, f"{BEFORE}{text}ˇ{inserted(text)}\n{AFTER}")
+        assert prompt.suffix == first.suffix
+        assert prompt.prefix == first.prefix + text
+
+
+def test_frozen_suffix_at_the_end_of_a_document() -> None:
+    window = PromptWindow()
+    assert at(window, "fooˇ").suffix == ""
+    assert at(window, "foo(ˇ)").suffix == ""
+    assert at(window, "foo(ˇ) + 1").suffix == ") + 1"
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [
+        f"{BEFORE}ˇx = call(\n{AFTER}",
+        f"ˇ{BEFORE}x\n{AFTER}",
+        f"{BEFORE}x\n{AFTER[:400]}ˇ{AFTER[400:]}",
+        f"{BEFORE}xˇ\nnew_line = 1\n{AFTER}",
+    ],
+    ids=["back-on-the-line", "to-the-top", "down", "edit-below"],
+)
+def test_another_place_gets_its_own_suffix(moved: str) -> None:
+    window = PromptWindow()
+    at(window, f"{BEFORE}xˇ\n{AFTER}")
+    prompt = at(window, moved)
+    fresh = at(PromptWindow(), moved)
+    assert prompt.suffix == fresh.suffix
+
+
+def test_moving_back_before_a_closing_bracket_ends_the_session() -> None:
+    window = PromptWindow()
+    at(window, f"{BEFORE}ˇ\n{AFTER}")
+    at(window, f"{BEFORE}call(a)ˇ\n{AFTER}")
+    assert at(window, f"{BEFORE}call(aˇ)\n{AFTER}").suffix.startswith(")\n")
+
+
+def test_edit_above_moves_the_window_along() -> None:
+    window = PromptWindow()
+    first = at(window, f"{BEFORE}xˇ\n{AFTER}")
+    moved = at(window, f"import added\n{BEFORE}xyˇ\n{AFTER}")
+    assert moved == FimPrompt(prefix=first.prefix + "y", suffix=first.suffix)
+
+
+def test_start_moves_only_when_the_budget_is_spent() -> None:
+    window = PromptWindow()
+    typed = ""
+    starts: list[str] = []
+    for number in range(200):
+        typed += f"t{number} = 1\n"
+        prompt = at(window, f"{BEFORE}{typed}ˇ\n{AFTER}")
+        assert len(prompt.prefix) + len(prompt.suffix) <= BUDGET_CHARS
+        starts.append(prompt.prefix[:12])
+    assert 1 < len(dict.fromkeys(starts)) < 20
+
+
+def test_cursor_near_the_start_of_the_window_gets_more_before_it() -> None:
+    window = PromptWindow()
+    at(window, f"{BEFORE}{AFTER}ˇ")
+    prompt = at(window, f"{BEFORE}{AFTER[:-600]}ˇ{AFTER[-600:]}")
+    assert len(prompt.prefix) > BUDGET_CHARS // 3
+
+
+def test_jumping_around_never_loses_the_cursor() -> None:
+    window = PromptWindow()
+    text = BEFORE + AFTER
+    for offset in [0, 1, 1500, 1490, 1510, len(text), 5, 900, 10, len(text) - 1]:
+        prompt = window.prompt(text, offset, context_tokens=CONTEXT_TOKENS)
+        assert text[:offset].endswith(prompt.prefix)
+        assert prompt.suffix in text[offset:]
