@@ -6,6 +6,7 @@ import type { Server } from "./client";
 import { findServer, type ServerCommand, ServerMissingError } from "./discovery";
 import { notifyCrash, notifyMissing } from "./notices";
 import type { ActivePython } from "./python";
+import type { ServerStatus } from "./status";
 import type { StatusBar } from "./statusBar";
 import { Supervisor, type SupervisorState, waitByClock } from "./supervisor";
 
@@ -19,6 +20,8 @@ export class ServerManager {
   readonly #supervisor: Supervisor;
   #command: ServerCommand | undefined;
   #server: Server | undefined;
+  /** What the server said of itself; it may speak before its start is reported. */
+  #serverStatus: ServerStatus | undefined;
 
   constructor(log: LogOutputChannel, statusBar: StatusBar, python: ActivePython) {
     this.#log = log;
@@ -66,7 +69,10 @@ export class ServerManager {
       cwd: workspaceFolder(),
       env: { ...process.env, ...logLevelVariable(this.#log.logLevel) },
       signal,
-      onStatus: (status) => { this.#statusBar.show(status); },
+      onStatus: (status) => {
+        this.#serverStatus = status;
+        this.#statusBar.show(status);
+      },
     });
     return this.#server;
   }
@@ -89,11 +95,12 @@ export class ServerManager {
     switch (state.state) {
       case "starting":
         this.#server = undefined;
+        this.#serverStatus = undefined;
         this.#statusBar.show({ state: "starting", message: "Starting the language server" });
         break;
       case "running":
         this.#log.info("The language server answers.");
-        this.#statusBar.show({ state: "idle", message: "Ready" });
+        this.#statusBar.show(this.#serverStatus ?? { state: "idle", message: "Ready" });
         break;
       case "missing":
         this.#server = undefined;

@@ -36,7 +36,7 @@ function leading(status: Status, languageId: string | undefined): MenuEntry[] {
           ),
         ]),
     entry("cloud-download", "Get the model", "composer.getModel"),
-    entry("debug-restart", "Restart the engine", "composer.restartInferenceEngine"),
+    entry("sync", "Restart the engine", "composer.restartInferenceEngine"),
   ];
 }
 
