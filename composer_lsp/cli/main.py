@@ -10,7 +10,7 @@ from typing import Protocol, cast
 from composer_inference.environment import EnvironmentVariableError
 from composer_lsp import __version__
 
-_COMMANDS = {
+COMMANDS = {
     "serve": ("serve", "speak LSP on stdin and stdout, for editors (the default)"),
     "engine": ("engine", "run the inference engine that all windows share"),
     "model": ("model", "list, fetch, register and remove models"),
@@ -58,7 +58,7 @@ def _parser(chosen: str | None) -> tuple[argparse.ArgumentParser, _Command | Non
     parser.add_argument("--version", action="version", version=f"composer-lsp {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     command = None
-    for name, (module, help_text) in _COMMANDS.items():
+    for name, (module, help_text) in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=help_text, description=help_text)
         if name == chosen:
             command = cast("_Command", importlib.import_module(f"composer_lsp.cli.{module}"))
