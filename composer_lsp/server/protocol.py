@@ -7,6 +7,7 @@ errors in the log, and documents are our own `DocumentStore`.
 """
 
 import contextvars
+import inspect
 import json
 import logging
 from asyncio import Future as AsyncioFuture
@@ -84,7 +85,9 @@ class ComposerProtocol(LanguageServerProtocol):
     def refuse(self, msg_id: MessageId | None, error: JsonRpcException) -> None:
         """Answer with an error; the fault is the client's, so the log has it as information."""
         logger.info("refused message %r: %s", msg_id, error.message)
-        self._send_data(types.ResponseErrorMessage(id=msg_id, error=error.to_response_error()))
+        details = {"code": error.code, "message": error.message}
+        # As a plain object: lsprotocol leaves out an id that is null, which JSON-RPC wants written.
+        self._send_data({"jsonrpc": self.VERSION, "id": msg_id, "error": details})
 
     def _receive_request(self, message: JsonObject) -> None:
         msg_id = message["id"]
@@ -211,6 +214,21 @@ class ComposerProtocol(LanguageServerProtocol):
             error = JsonRpcInternalError(f"{type(raised).__name__}: {raised}")
             self._send_response(msg_id, error=error.to_response_error())
 
+    @lsp_method(types.WORKSPACE_EXECUTE_COMMAND)
+    async def lsp_workspace__execute_command(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, params: types.ExecuteCommandParams
+    ) -> Any:
+        """A coroutine where pygls has a generator, so that `$/cancelRequest` reaches the command;
+        the commands check their arguments themselves."""
+        commands = cast("dict[str, Callable[..., Any]]", self.fm.commands)
+        command = commands.get(params.command)
+        if command is None:
+            raise JsonRpcInvalidParams(
+                f"unknown command {params.command}; there are {', '.join(sorted(commands))}"
+            )
+        result = command(*(params.arguments or ()))
+        return await result if inspect.isawaitable(result) else result
+
     # Life cycle ----------------------------------------------------------------------------------
 
     @lsp_method(types.INITIALIZE)
@@ -218,18 +236,27 @@ class ComposerProtocol(LanguageServerProtocol):
         self, params: types.InitializeParams
     ) -> Generator[Any, Any, types.InitializeResult]:
         result = yield from super().lsp_initialize(params)
-        encoding = PositionEncoding(str(result.capabilities.position_encoding or "utf-16"))
+        encoding = types.PositionEncodingKind(result.capabilities.position_encoding)
         self._workspace = DocumentStore(
             self._workspace.root_uri if self._workspace else None,
             params.workspace_folders or [],
-            encoding,
+            PositionEncoding(encoding.value),
         )
         self._composer.on_initialize(params, result.capabilities)
         return result
 
+    @lsp_method(types.SHUTDOWN)
+    def lsp_shutdown(self, *args: object) -> Generator[Any, Any, None]:
+        yield from ()  # A generator, as pygls's own handlers are.
+        shutdown_id = self.msg_id
+        for msg_id, future in tuple(self._request_futures.items()):
+            if msg_id != shutdown_id:
+                future.cancel()
+        self._shutdown = True
+
     @lsp_method(types.EXIT)
     def lsp_exit(self, *args: object) -> Generator[Any, Any, None]:
-        yield from ()  # A generator, as pygls's own handlers are.
+        yield from ()
         self._composer.stop(0 if self._shutdown else 1)
 
     # Outgoing ------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def read_in_thread(
             for item in frames.feed(data):
                 if not _call(loop, on_item, item):
                     return
-        _call(loop, on_end)
+        _leave(loop, on_end)
 
     threading.Thread(target=read, name="stdin", daemon=True).start()
 
@@ -89,7 +89,7 @@ def watch_process(
     def watch() -> None:
         if _wait_for_death(process_id):
             logger.info("the client's process %d has ended", process_id)
-            _call(loop, on_death)
+            _leave(loop, on_death)
         else:
             logger.info("the client's process %d cannot be watched", process_id)
 
@@ -97,13 +97,9 @@ def watch_process(
 
 
 def end_process_later(code: int) -> None:
-    """Make sure that the process ends, even while something blocks the way out."""
-
-    def end() -> None:
-        logger.warning("closing down took more than %.0f s; ending the process", _GRACE_S)
-        os._exit(code)
-
-    timer = threading.Timer(_GRACE_S, end)
+    """Make sure that the process ends, even while something blocks the way out: the loop, a thread,
+    or the log, which is why this writes none."""
+    timer = threading.Timer(_GRACE_S, os._exit, (code,))
     timer.daemon = True
     timer.start()
 
@@ -142,6 +138,11 @@ def _poll_for_death(process_id: int) -> bool:
     while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
         pause.wait(_POLL_S)
     return True
+
+
+def _leave(loop: asyncio.AbstractEventLoop, on_gone: Callable[[], None]) -> None:
+    end_process_later(1)
+    _call(loop, on_gone)
 
 
 def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: object) -> bool:

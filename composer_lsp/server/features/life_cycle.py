@@ -9,5 +9,5 @@ def register(server: ComposerServer) -> None:
     server.feature(types.INITIALIZED)(initialized)
 
 
-async def initialized(ls: ComposerServer, params: types.InitializedParams) -> None:
-    await ls.on_initialized()
+def initialized(ls: ComposerServer, params: types.InitializedParams) -> None:
+    ls.session.run_in_background(ls.on_initialized())

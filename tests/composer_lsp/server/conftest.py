@@ -1,0 +1,59 @@
+import asyncio
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+
+from tests.support.lsp import LIMIT_S, LspClient, start_server
+
+FAKE_SERVER = (sys.executable, str(Path(__file__).with_name("fake_server.py")))
+
+StartFake = Callable[..., AbstractAsyncContextManager[LspClient]]
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="c-") as path:
+        yield Path(path)
+
+
+class Events:
+    """What the fake service reported."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def all(self) -> list[str]:
+        return self._path.read_text(encoding="utf-8").splitlines() if self._path.exists() else []
+
+    async def wait_for(self, event: str, *, times: int = 1) -> None:
+        async with asyncio.timeout(LIMIT_S):
+            while self.all().count(event) < times:
+                await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+def events(directory: Path) -> Events:
+    return Events(directory / "events")
+
+
+@pytest.fixture
+def start_fake(directory: Path, events: Events) -> StartFake:
+    """Starts the server over the fake service; not initialized."""
+
+    def start(**env: str) -> AbstractAsyncContextManager[LspClient]:
+        env = {"FAKE_EVENTS": str(directory / "events"), **env}
+        return start_server(directory, command=FAKE_SERVER, env=env)
+
+    return start
+
+
+@pytest.fixture
+async def client(start_fake: StartFake) -> AsyncIterator[LspClient]:
+    """An initialized client of the server over the fake service."""
+    async with start_fake() as client:
+        await client.initialize()
+        yield client

@@ -1,0 +1,119 @@
+"""The real server over a service that does what the document's line says, run as a process.
+
+The service reports to a file, one line an event, since nothing but LSP may go to stdout.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from composer_lsp.server.stdio import take_streams
+
+STDIN, STDOUT = take_streams()
+
+from composer_lsp.completion.request import CompletionRequest, Suggestion  # noqa: E402
+from composer_lsp.server.factory import create_server  # noqa: E402
+from composer_lsp.server.logs import set_up_logging  # noqa: E402
+from composer_lsp.server.service import (  # noqa: E402
+    ModelMissingError,
+    ServiceError,
+    ServiceHost,
+    ServiceOfflineError,
+)
+
+EVENTS = Path(os.environ["FAKE_EVENTS"])
+PULL = os.environ.get("FAKE_PULL", "raise SystemExit('no puller')")
+
+
+def report(event: str) -> None:
+    with EVENTS.open("a", encoding="utf-8") as file:
+        file.write(event + "\n")
+
+
+class FakeService:
+    """The word before the cursor's last space says what happens; every other text gets
+    `<suggestion>`."""
+
+    def __init__(self, host: ServiceHost) -> None:
+        self._host = host
+
+    async def warm_up(self) -> None:
+        report("warm up")
+
+    async def complete(self, request: CompletionRequest) -> Suggestion | None:
+        text, offset = request.document.text, request.offset
+        line = text[:offset].splitlines()[-1] if text[:offset] else ""
+        report(f"complete {request.trigger} {request.document.language_id} {line}")
+        tab = self._host.settings().tab
+        if request.trigger == "automatic" and (
+            not tab.enabled or request.document.language_id in tab.disabled_languages
+        ):
+            return None
+        words = line.split()
+        return await self._act(words[-1] if words else "", text, offset)
+
+    async def _act(self, word: str, text: str, offset: int) -> Suggestion | None:
+        match word:
+            case "slow":
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    report("cancelled")
+                    raise
+            case "never":
+                return None
+            case "print":
+                print("an accidental print")
+                subprocess.run(["echo", "a child's print"], check=True)
+                return None
+            case "fail":
+                raise ServiceError("the engine refuses: mend it so")
+            case "offline":
+                raise ServiceOfflineError("the engine is gone", is_for_user=False)
+            case "missing":
+                raise ModelMissingError("no such model", "smollm2-135m")
+            case "crash":
+                raise RuntimeError("a bug of ours")
+            case "loading":
+                self._host.on_condition("loading", "Loading the model")
+                return None
+            case "ready":
+                self._host.on_model("a-model")
+                self._host.on_condition("ready", "")
+                return None
+            case "roots":
+                return Suggestion(text=",".join(self._host.roots()), start=offset, end=offset)
+            case "settings":
+                limit = self._host.settings().tab.max_tokens
+                return Suggestion(text=str(limit), start=offset, end=offset)
+            case "pair":
+                return Suggestion(text="x)", start=offset, end=offset + 1)
+            case "block":
+                import time
+
+                time.sleep(600)  # A blocked event loop, which a dead client must not wait for.
+        return Suggestion(text="<suggestion>", start=offset, end=offset)
+
+    def forget(self, uri: str) -> None:
+        report(f"forget {uri}")
+
+    def settings_changed(self) -> None:
+        report("settings changed")
+
+    async def restart(self) -> None:
+        report("restart")
+
+    async def close(self) -> None:
+        report("close")
+
+
+async def make_service(host: ServiceHost) -> FakeService:
+    return FakeService(host)
+
+
+if __name__ == "__main__":
+    set_up_logging(os.environ.get("COMPOSER_LOG_LEVEL", "info").upper())
+    server = create_server(make_service, (sys.executable, "-c", PULL))
+    sys.exit(server.run(STDIN, STDOUT))

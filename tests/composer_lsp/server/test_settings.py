@@ -1,0 +1,94 @@
+import math
+
+import pytest
+
+from composer_lsp.config import Settings, TabSettings
+from composer_lsp.server.settings import merged, parse_settings, section_of
+
+
+def test_every_kind_of_value():
+    settings, problems = parse_settings(
+        {
+            "tab": {
+                "enabled": False,
+                "maxTokens": 12,
+                "debounceMs": 5.0,
+                "timeoutS": 3,
+                "disabledLanguages": ["markdown"],
+                "fimTemplate": "qwen",
+            },
+            "engine": {"idleExitS": 0},
+            "modelDownload": "never",
+        }
+    )
+    assert problems == []
+    assert settings.tab == TabSettings(
+        enabled=False,
+        max_tokens=12,
+        debounce_ms=5,
+        timeout_s=3.0,
+        disabled_languages=("markdown",),
+        fim_template="qwen",
+    )
+    assert settings.engine.idle_exit_s == 0
+    assert settings.model_download == "never"
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"tab": {"maxTokens": "12"}}, ["composer.tab.maxTokens", '"12"', "whole number", "64"]),
+        ({"tab": {"maxTokens": True}}, ["composer.tab.maxTokens", "true", "whole number"]),
+        ({"tab": {"maxTokens": 1.5}}, ["composer.tab.maxTokens", "1.5", "whole number"]),
+        ({"tab": {"maxTokens": 0}}, ["composer.tab.maxTokens", "at least 1"]),
+        ({"tab": {"debounceMs": -1}}, ["composer.tab.debounceMs", "-1", "at least 0", "20"]),
+        ({"tab": {"timeoutS": math.nan}}, ["composer.tab.timeoutS", "at least 0"]),
+        ({"tab": {"enabled": 1}}, ["composer.tab.enabled", "true or false"]),
+        ({"tab": {"model": 5}}, ["composer.tab.model", "a string", '"auto"']),
+        ({"tab": {"disabledLanguages": "md"}}, ["composer.tab.disabledLanguages", "list"]),
+        ({"tab": {"disabledPaths": ["a", 1]}}, ["composer.tab.disabledPaths", "list of strings"]),
+        ({"tab": {"fimTemplate": "quen"}}, ["composer.tab.fimTemplate", "quen", "qwen", "suffix"]),
+        ({"modelDownload": "yes"}, ["composer.modelDownload", '"ask"', '"always"', '"never"']),
+        ({"engine": []}, ["composer.engine", "[]", "an object"]),
+        ({"tab": {"maxToken": 5}}, ["composer.tab.maxToken", "Did you mean maxTokens"]),
+        ({"bogus": 1}, ["composer.bogus", "not a setting", "modelDownload"]),
+    ],
+)
+def test_a_bad_value_is_named_and_costs_that_key_alone(values, told):
+    values = {**values, "agent": {"model": "kept"}}
+    settings, problems = parse_settings(values)
+    assert settings == parse_settings({"agent": {"model": "kept"}})[0]
+    assert len(problems) == 1
+    for part in told:
+        assert part in problems[0]
+
+
+def test_null_means_not_set():
+    assert parse_settings({"tab": None, "modelDownload": None}) == (Settings(), [])
+
+
+def test_keys_for_the_editor_pass():
+    assert parse_settings({"trace": {"server": "off"}, "serverPath": "/x"}) == (Settings(), [])
+
+
+@pytest.mark.parametrize(
+    ("sent", "section"),
+    [
+        ({"composer": {"tab": {}}, "python": {}}, {"tab": {}}),
+        ({"tab": {}}, {"tab": {}}),
+        (None, {}),
+        ([], {}),
+        ("x", {}),
+    ],
+)
+def test_clients_send_the_section_or_everything(sent, section):
+    assert section_of(sent) == section
+
+
+def test_later_layers_win_key_by_key():
+    below = {"tab": {"enabled": False, "model": "a"}, "modelDownload": "never"}
+    above = {"tab": {"model": "b", "enabled": None}, "modelDownload": None}
+    assert merged(below, above) == {
+        "tab": {"enabled": False, "model": "b"},
+        "modelDownload": "never",
+    }
