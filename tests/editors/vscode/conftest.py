@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from .harness import ROOT, VSCode, scripted_engine, short_folder, user_environment
+from .harness import (
+    ROOT,
+    VSCode,
+    install_extensions,
+    scripted_engine,
+    short_folder,
+    user_environment,
+)
 
 VSIX = ROOT / "build" / "composer.vsix"
 
@@ -29,17 +35,7 @@ def extensions(testbed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not VSIX.exists():
         _unavailable(f"{VSIX} is missing: run make vscode")
     folder = tmp_path_factory.mktemp("extensions")
-    user = tmp_path_factory.mktemp("install")
-    subprocess.run(
-        [
-            str(testbed / "bin" / "code-server"),
-            *("--extensions-dir", str(folder), "--user-data-dir", str(user)),
-            *("--install-extension", str(VSIX), "--force"),
-        ],
-        check=True,
-        capture_output=True,
-        env={"HOME": str(user), "PATH": "/usr/bin:/bin"},
-    )
+    install_extensions(testbed, folder, VSIX)
     return folder
 
 
@@ -57,6 +53,7 @@ def start_vscode(testbed: Path, extensions: Path, tmp_path: Path) -> Iterator[St
             settings: Mapping[str, Any] | None = None,
             trust_everything: bool = True,
             environment: Mapping[str, str] | None = None,
+            extensions: Path = extensions,
         ) -> VSCode:
             runtime = short_folder()
             stack.callback(shutil.rmtree, runtime, ignore_errors=True)

@@ -2,11 +2,12 @@
 
 const EDITOR = ".editor-group-container.active .monaco-editor";
 const STATUS_BAR_ITEM = '[id="composer.composer.composer.status"]';
-const LIMIT_MS = 60_000;
 
 export class Editor {
-  constructor(page, screenshotFolder) {
+  /** Whatever is waited for has `limitMs` to come. */
+  constructor(page, screenshotFolder, limitMs) {
     this.page = page;
+    this.limitMs = limitMs;
     this.screenshotFolder = screenshotFolder;
     this.statusBarItem = page.locator(STATUS_BAR_ITEM);
     this.notifications = page.locator(".notifications-toasts");
@@ -14,7 +15,7 @@ export class Editor {
 
   /** Opens the workbench and waits until its extensions run. */
   async open(url) {
-    this.page.setDefaultTimeout(LIMIT_MS);
+    this.page.setDefaultTimeout(this.limitMs);
     await this.page.goto(url, { waitUntil: "domcontentloaded" });
     await this.statusBarItem.waitFor();
   }
@@ -36,8 +37,7 @@ export class Editor {
   }
 
   async openTab(name) {
-    await this.page.keyboard.press("Control+P");
-    await this.page.locator(".quick-input-widget input").fill(name);
+    await this.fillQuickInput("Control+P", name);
     await this.page.locator(".quick-input-list .monaco-list-row").filter({ hasText: name }).first().waitFor();
     await this.page.keyboard.press("Enter");
     await this.page.locator(".tab.active").filter({ hasText: name }).waitFor();
@@ -52,8 +52,7 @@ export class Editor {
 
   /** Puts the cursor after the last character of a line; lines count from 1. */
   async goToEndOfLine(line) {
-    await this.page.keyboard.press("Control+G");
-    await this.page.locator(".quick-input-widget input").fill(`:${line}`);
+    await this.fillQuickInput("Control+G", `:${line}`);
     await this.page.keyboard.press("Enter");
     await this.waitFor(`the cursor is on line ${line}`, async () => (await this.cursor()).line === line);
     await this.page.keyboard.press("End");
@@ -99,9 +98,18 @@ export class Editor {
 
   /** Runs a command by its title in the palette. */
   async run(title) {
-    await this.page.keyboard.press("F1");
-    await this.page.locator(".quick-input-widget input").fill(`>${title}`);
+    await this.fillQuickInput("F1", `>${title}`);
     await this.page.locator(".quick-input-list .monaco-list-row").getByText(title, { exact: true }).click();
+  }
+
+  /** Opens the box at the top by its key, which is lost while the workbench still loads, and fills it. */
+  async fillQuickInput(key, text) {
+    const input = this.page.locator(".quick-input-widget input.input");
+    await this.waitFor(`the box that ${key} opens`, async () => {
+      await this.page.keyboard.press(key);
+      return input.waitFor({ timeout: 2000 }).then(() => true, () => false);
+    });
+    await input.fill(text);
   }
 
   /** Opens the status bar's menu; returns its title and its entries. */
@@ -121,9 +129,9 @@ export class Editor {
     await this.page.screenshot({ path: `${this.screenshotFolder}/vscode-${name}.png` });
   }
 
-  /** Asks until the answer is true; fails after a minute, saying what never came. */
+  /** Asks until the answer is true; fails at the limit, saying what never came. */
   async waitFor(what, ready) {
-    const deadline = Date.now() + LIMIT_MS;
+    const deadline = Date.now() + this.limitMs;
     while (!(await ready())) {
       if (Date.now() > deadline) {
         throw new Error(`never came: ${what}; status: ${await this.status()}; ghost text: ${await this.ghostText()}`);

@@ -65,13 +65,15 @@ class VSCode:
             wait_for("code-server answers", lambda: self._answers(process))
             yield
 
-    def run(self, flow: str, folder: Path, **arguments: Any) -> Any:
-        """Runs `flows/FLOW.mjs` on a folder in a new browser window; returns what the flow saw."""
+    def run(self, flow: str, folder: Path, *, limit_s: float = LIMIT_S, **arguments: Any) -> Any:
+        """Runs `flows/FLOW.mjs` on a folder in a new browser window; returns what the flow saw.
+        Whatever it waits for has `limit_s` to come."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         options = {
             "url": f"http://127.0.0.1:{self._port}/?folder={folder}",
             "testbed": str(self.testbed),
             "screenshots": str(SCREENSHOTS),
+            "limitMs": limit_s * 1000,
             "arguments": arguments,
         }
         node = str(self.testbed / "bin" / "node")
@@ -79,7 +81,7 @@ class VSCode:
             [node, str(HERE / "run_flow.mjs"), flow, json.dumps(options)],
             capture_output=True,
             text=True,
-            timeout=5 * LIMIT_S,
+            timeout=5 * limit_s,
             check=False,
         )
         assert result.returncode == 0, result.stderr
@@ -92,6 +94,21 @@ class VSCode:
                 return True
         except (URLError, TimeoutError, ConnectionError):
             return False
+
+
+def install_extensions(testbed: Path, folder: Path, *packages: Path) -> None:
+    """Installs packaged extensions into an extensions folder."""
+    with tempfile.TemporaryDirectory() as user:
+        subprocess.run(
+            [
+                str(testbed / "bin" / "code-server"),
+                *("--extensions-dir", str(folder), "--user-data-dir", user, "--force"),
+                *(word for package in packages for word in ("--install-extension", str(package))),
+            ],
+            check=True,
+            capture_output=True,
+            env={"HOME": user, "PATH": "/usr/bin:/bin"},
+        )
 
 
 @contextmanager
@@ -112,6 +129,17 @@ def scripted_engine(
 
         wait_for("the engine's socket", ready)
         yield
+
+
+def drain_engine(runtime: Path) -> None:
+    """Asks the engine that the language server started, where there is one, to leave."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.connect(str(runtime / "engine.sock"))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return
+        connection.sendall(b"POST /composer/drain HTTP/1.0\r\nContent-Length: 0\r\n\r\n")
+        connection.recv(1024)
 
 
 @contextmanager

@@ -1,5 +1,5 @@
 // node run_flow.mjs FLOW OPTIONS: runs flows/FLOW.mjs in a new browser and prints what it returns, as JSON.
-// OPTIONS, as JSON: {url, testbed, screenshots, arguments}.
+// OPTIONS, as JSON: {url, testbed, screenshots, limitMs, arguments}.
 import { mkdtemp, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { Editor } from "./editor.mjs";
 
 const [, , name, options] = process.argv;
-const { url, testbed, screenshots, arguments: flowArguments } = JSON.parse(options);
+const { url, testbed, screenshots, limitMs, arguments: flowArguments } = JSON.parse(options);
 const { chromium } = createRequire(`${testbed}/`)("playwright-core");
 const { default: flow } = await import(`./flows/${name}.mjs`);
 
@@ -28,7 +28,7 @@ const browser = await chromium.launchPersistentContext(profile, {
 });
 // Nothing outside this machine is needed, and nothing may be asked for.
 await browser.route((each) => each.hostname !== "127.0.0.1", (route) => route.abort());
-const editor = new Editor(await browser.newPage(), screenshots);
+const editor = new Editor(await browser.newPage(), screenshots, limitMs);
 try {
   await editor.open(url);
   const result = await flow(editor, flowArguments);

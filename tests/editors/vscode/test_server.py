@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import StartVSCode
-from .harness import server_program
+from .conftest import VSIX, StartVSCode
+from .harness import install_extensions, server_program
+from .python_extension import write_python_extension
 
 pytestmark = pytest.mark.editor
 
@@ -64,6 +65,31 @@ def test_server_that_stops_is_started_again(
     )
 
     assert seen["numMessages"] == 0
+
+
+def test_server_of_the_active_python_environment(
+    start_vscode: StartVSCode, folder: Path, tmp_path: Path, testbed: Path
+) -> None:
+    (folder / "sums.py").write_text("")
+    environment, ran = tmp_path / "env" / "bin", tmp_path / "ran"
+    environment.mkdir(parents=True)
+    server = environment / "composer-lsp"
+    server.write_text(f"#!/bin/sh\ntouch {ran}\nexec {server_program()} serve\n")
+    server.chmod(0o755)
+    package, extensions = tmp_path / "python.vsix", tmp_path / "extensions"
+    write_python_extension(package, environment / "python")
+    install_extensions(testbed, extensions, VSIX, package)
+
+    seen = start_vscode(RULES, extensions=extensions).run(
+        "python_environment",
+        folder,
+        ranInEnvironment=str(ran),
+        file="sums.py",
+        typed="total = ",
+        expected="sum(values)",
+    )
+
+    assert not seen["ranBefore"]
 
 
 def test_untrusted_folder_does_not_choose_the_server(
