@@ -42,6 +42,7 @@ export async function launchServer(command: ServerCommand, options: LaunchOption
   const client = createClient(process, options);
   const endOnAbort = (): void => void process.end();
   options.signal.addEventListener("abort", endOnAbort, { once: true });
+  if (options.signal.aborted) endOnAbort();
   try {
     await startUnlessEnded(client, process);
   } finally {

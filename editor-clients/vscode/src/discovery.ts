@@ -5,7 +5,7 @@ import * as path from "node:path";
 export interface ServerCommand {
   readonly command: string;
   readonly args: readonly string[];
-  /** Where the command was found, for the log. */
+  /** Where the command comes from, for the log. */
   readonly source: string;
 }
 

@@ -11,7 +11,7 @@ let manager: ServerManager | undefined;
 export function activate(context: ExtensionContext): void {
   const log = window.createOutputChannel("Composer", { log: true });
   const statusBar = new StatusBar();
-  const python = new ActivePython();
+  const python = new ActivePython(log);
   const server = new ServerManager(log, statusBar, python);
   manager = server;
   context.subscriptions.push(

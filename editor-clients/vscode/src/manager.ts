@@ -61,7 +61,7 @@ export class ServerManager {
     this.#command = undefined;
     const command = await this.#find();
     this.#command = command;
-    this.#log.info(`Starting ${[command.command, ...command.args].join(" ")}, found by ${command.source}.`);
+    this.#log.info(`Starting ${[command.command, ...command.args].join(" ")}, from ${command.source}.`);
     // Loaded here, so that activation does not wait for the language client's code.
     const { launchServer } = await import("./client");
     this.#server = await launchServer(command, {

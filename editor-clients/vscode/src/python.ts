@@ -1,5 +1,5 @@
 // The active Python environment, by the API of Microsoft's Python extension where that is installed.
-import { type Disposable, type Event, EventEmitter, extensions, type Uri } from "vscode";
+import { type Disposable, type Event, EventEmitter, extensions, type LogOutputChannel, type Uri } from "vscode";
 
 /** The part of the extension's API that is used here. */
 interface PythonApi {
@@ -16,22 +16,36 @@ interface PythonApi {
 const ACTIVATION_LIMIT_MS = 10_000;
 
 export class ActivePython implements Disposable {
+  readonly #log: LogOutputChannel;
   readonly #changed = new EventEmitter<void>();
   readonly onDidChange = this.#changed.event;
   #subscription: Disposable | undefined;
 
-  /** The interpreter of the active environment; undefined without the Python extension. */
+  constructor(log: LogOutputChannel) {
+    this.#log = log;
+  }
+
+  /** The interpreter of the active environment; undefined without the Python extension, or when that fails. */
   async executable(): Promise<string | undefined> {
-    const api = await Promise.race([this.#api(), limit(ACTIVATION_LIMIT_MS)]);
-    if (api === undefined) return undefined;
-    this.#subscription ??= api.environments.onDidChangeActiveEnvironmentPath(() => { this.#changed.fire(); });
-    const active = await api.environments.resolveEnvironment(api.environments.getActiveEnvironmentPath());
-    return active?.executable.uri?.fsPath;
+    try {
+      return await this.#executable();
+    } catch (error) {
+      this.#log.warn(`The Python extension does not tell the active environment: ${String(error)}`);
+      return undefined;
+    }
   }
 
   dispose(): void {
     this.#subscription?.dispose();
     this.#changed.dispose();
+  }
+
+  async #executable(): Promise<string | undefined> {
+    const api = await Promise.race([this.#api(), limit(ACTIVATION_LIMIT_MS)]);
+    if (api === undefined) return undefined;
+    this.#subscription ??= api.environments.onDidChangeActiveEnvironmentPath(() => { this.#changed.fire(); });
+    const active = await api.environments.resolveEnvironment(api.environments.getActiveEnvironmentPath());
+    return active?.executable.uri?.fsPath;
   }
 
   async #api(): Promise<PythonApi | undefined> {

@@ -12,6 +12,7 @@ import pytest
 from .harness import (
     ROOT,
     VSCode,
+    drain_engine,
     install_extensions,
     scripted_engine,
     short_folder,
@@ -57,6 +58,7 @@ def start_vscode(testbed: Path, extensions: Path, tmp_path: Path) -> Iterator[St
         ) -> VSCode:
             runtime = short_folder()
             stack.callback(shutil.rmtree, runtime, ignore_errors=True)
+            stack.callback(drain_engine, runtime)
             variables = user_environment(tmp_path, runtime)
             variables |= environment or {}
             if rules is not None:
