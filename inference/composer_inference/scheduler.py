@@ -2,8 +2,8 @@
 
 Two generations at once share the machine's arithmetic and each takes about twice its time, so a
 request waits for its turn, and one of a higher priority takes the turn over: the running one is
-stopped at its next safe point (one decoded token, one slice of prefill), waits, and goes on from
-the prompt cache where it was. Its reader sees one unbroken stream.
+stopped at once (the backend ends the token or the slice of prefill that it is computing), waits,
+and goes on from the prompt cache where it was. Its reader sees one unbroken stream.
 
 A request that cannot be stopped and resumed (its text is constrained by a grammar, or the backend
 lacks the capability) keeps running beside the higher one. Requests of one priority take turns of
@@ -39,7 +39,9 @@ class _Ticket:
     order: int = 0
     started_at: float = 0.0
     yields: bool = False
-    """Whether it will give its turn up at its next chunk."""
+    """Whether it can be stopped now."""
+    outranked: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when something more urgent waits for its turn."""
 
 
 class Scheduler:
@@ -122,17 +124,18 @@ class Scheduler:
     ) -> None:
         stream = backend.generate(progress.remaining())
         async with aclosing(stream) as parts:  # pyright: ignore[reportArgumentType]
-            async for part in parts:
+            while (part := await _next_unless(ticket.outranked, parts)) is not None:
                 chunks.put_nowait(progress.add(part))
                 if progress.finished:
                     return
                 self._set_yields(ticket, ticket.can_yield and part.resumable)
-                if ticket.yields and self._must_yield(ticket):
-                    progress.preempted()
-                    return
+                if self._turn_is_over(ticket):
+                    break
+        progress.preempted()
 
     async def _acquire(self, ticket: _Ticket) -> None:
         ticket.admitted.clear()
+        ticket.outranked.clear()
         # A pre-empted ticket goes behind those of its own priority, not to the front.
         ticket.order = next(self._order)
         self._waiting.append(ticket)
@@ -157,6 +160,9 @@ class Scheduler:
             best.started_at = time.monotonic()
             best.yields = best.can_yield  # Until a chunk says otherwise: prefill may always stop.
             best.admitted.set()
+        for running in self._running:
+            if best is not None and running.yields and running.priority < best.priority:
+                running.outranked.set()
 
     def _next_waiting(self) -> _Ticket | None:
         return min(self._waiting, key=lambda t: (-t.priority, t.order), default=None)
@@ -168,19 +174,33 @@ class Scheduler:
         )
 
     def _set_yields(self, ticket: _Ticket, yields: bool) -> None:
-        if ticket.yields and not yields:
-            ticket.yields = False
+        if yields != ticket.yields:
+            ticket.yields = yields
             self._admit()
-        ticket.yields = yields
 
-    def _must_yield(self, ticket: _Ticket) -> bool:
+    def _turn_is_over(self, ticket: _Ticket) -> bool:
         best = self._next_waiting()
-        if best is None or best.priority < ticket.priority:
+        if not ticket.yields or best is None or best.priority != ticket.priority:
             return False
-        if best.priority > ticket.priority:
-            return True
         used_s = time.monotonic() - ticket.started_at
         return ticket.priority < Priority.TAB and used_s >= QUANTUM_S
+
+
+async def _next_unless(
+    event: asyncio.Event, chunks: AsyncIterator[GenerateChunk]
+) -> GenerateChunk | None:
+    """The next chunk; None as soon as the event is set, the one being computed then given up."""
+    if event.is_set():
+        return None
+    chunk = asyncio.ensure_future(anext(chunks))
+    waiter = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait([chunk, waiter], return_when=asyncio.FIRST_COMPLETED)
+        return chunk.result() if chunk.done() else None
+    finally:
+        waiter.cancel()
+        chunk.cancel()
+        await asyncio.wait([chunk])
 
 
 class _Progress:
