@@ -2,12 +2,15 @@
 
 Two orders exist. Suffix-first keeps everything before the growing end of the prompt constant while
 the user types, so a prompt cache computes only the new tokens; it is used for the families that
-were trained on it or measured better with it (docs/decisions/0003-suffix-first-prompt.md).
+were trained on it or measured better with it (docs/decisions/0003-suffix-first-prompt.md). Its
+prompt ends with the text before the cursor, and so needs token healing.
 """
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from composer_lsp.completion.healing import split_last_token
 
 
 class UnknownTemplateError(ValueError):
@@ -23,6 +26,14 @@ class FimPrompt:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RenderedPrompt:
+    text: str
+    starts_with: str = ""
+    """The end of the prefix, held back so that the prompt ends with a whole token: the answer has
+    to begin with it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class FimTemplate:
     name: str
     models: str
@@ -33,12 +44,19 @@ class FimTemplate:
     """Every token that the model may emit around or instead of code; generation stops there."""
     source: str
 
-    def render(self, prompt: FimPrompt) -> str:
-        prefix = _defuse(prompt.prefix, self.sentinels)
-        suffix = _defuse(prompt.suffix, self.sentinels)
+    def render(self, prompt: FimPrompt, *, hold_back: bool = True) -> RenderedPrompt:
+        """`hold_back` False: the whole prefix, for servers that cannot be held to a beginning."""
+        kept, held = prompt.prefix, ""
+        if hold_back and self.pattern.endswith("{prefix}"):
+            kept, held = split_last_token(prompt.prefix)
+        texts = {
+            "{prefix}": _defuse(kept, self.sentinels),
+            "{suffix}": _defuse(prompt.suffix, self.sentinels),
+        }
         parts = re.split(r"(\{prefix\}|\{suffix\})", self.pattern)
-        texts = {"{prefix}": prefix, "{suffix}": suffix}
-        return "".join(texts.get(part, part) for part in parts)
+        return RenderedPrompt(
+            text="".join(texts.get(part, part) for part in parts), starts_with=held
+        )
 
 
 _STARCODER_SENTINELS = (

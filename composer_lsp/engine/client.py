@@ -46,6 +46,10 @@ class OpenAIClient:
 
     async def models(self) -> list[str]:
         """Ids of the models that the server offers. Raises: EngineError."""
+        return [str(entry["id"]) for entry in await self.model_entries()]
+
+    async def model_entries(self) -> list[dict[str, Any]]:
+        """What the server lists, each with an `id`. Raises: EngineError."""
         with self._network_errors():
             response = await self._http.get(self._url("models"))
         if response.status_code != 200:
@@ -54,7 +58,7 @@ class OpenAIClient:
         if not isinstance(listed, list):
             raise NotAnEngineError(f"{self._name} lists no models at /v1/models")
         entries = cast(list[dict[str, Any]], listed)
-        return [str(entry["id"]) for entry in entries if "id" in entry]
+        return [entry for entry in entries if "id" in entry]
 
     async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """One JSON answer; `path` is relative to `/v1/` (`../infill` stands beside it). Raises: EngineError."""

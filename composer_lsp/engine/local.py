@@ -1,7 +1,9 @@
 """Tab completions by the engine on this machine, started when it is not there."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
 
 from composer_inference.endpoint import Endpoint
 from composer_lsp.completion.completer import TabChunk
@@ -14,7 +16,7 @@ from composer_lsp.engine.errors import (
     UnreachableError,
 )
 from composer_lsp.engine.launcher import Launcher
-from composer_lsp.engine.tab import stream_completion
+from composer_lsp.engine.tab import Forcing, stream_completion
 
 _GONE = (UnreachableError, TruncatedStreamError, OverloadedError)
 """The engine died, left, or is draining: another one answers the next try."""
@@ -67,11 +69,13 @@ class LocalTabEngine:
         stop: Sequence[str],
     ) -> AsyncGenerator[TabChunk, None]:
         settings = self._settings()
+        model = await connection.model(settings.model)
         chunks = stream_completion(
             client,
             prompt,
-            model=await connection.model_name(settings.model),
+            model=model.name,
             fim_template=settings.fim_template,
+            forcing=model.forcing,
             max_tokens=max_tokens,
             stop=stop,
         )
@@ -101,7 +105,7 @@ class _Connection:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self._client = local_client(endpoint, "tab")
-        self._models: dict[str, str] = {}
+        self._models: dict[str, _Model] = {}
         self._num_users = 0
         self._is_retired = False
 
@@ -120,9 +124,23 @@ class _Connection:
         if self._num_users == 0:
             await self._client.aclose()
 
-    async def model_name(self, setting: str) -> str:
-        """What `auto` means to this engine; the template depends on it."""
+    async def model(self, setting: str) -> "_Model":
+        """The model that the setting means to this engine, loaded."""
         if setting not in self._models:
             answer = await self._client.post("../composer/load", {"model": setting})
-            self._models[setting] = str(answer.get("model", setting))
+            name = str(answer.get("model", setting))
+            entries = await self._client.model_entries()
+            has_grammar = any(entry["id"] == name and _has_grammar(entry) for entry in entries)
+            self._models[setting] = _Model(name, Forcing.GRAMMAR if has_grammar else Forcing.NONE)
         return self._models[setting]
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    name: str
+    """The template depends on it."""
+    forcing: Forcing
+
+
+def _has_grammar(entry: Mapping[str, Any]) -> bool:
+    return "grammar" in entry.get("composer", {}).get("capabilities", ())

@@ -14,7 +14,7 @@ from composer_lsp.engine.errors import (
     ModelNotFoundError,
     RequestRefusedError,
 )
-from composer_lsp.engine.tab import stream_completion
+from composer_lsp.engine.tab import Forcing, stream_completion
 
 
 class RemoteTabEngine:
@@ -43,6 +43,7 @@ class RemoteTabEngine:
                 prompt,
                 model=await self._model_name(),
                 fim_template=self._settings.fim_template,
+                forcing=Forcing.UNKNOWN,
                 max_tokens=max_tokens,
                 stop=stop,
             )

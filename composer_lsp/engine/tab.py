@@ -2,10 +2,14 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
+from enum import Enum
 from typing import Any
 
 from composer_lsp.completion.completer import TabChunk
-from composer_lsp.completion.templates import SERVER_SIDE, FimPrompt, find_template
+from composer_lsp.completion.healing import without_start
+from composer_lsp.completion.prompt import CHARS_PER_TOKEN
+from composer_lsp.completion.templates import FimPrompt, find_template
 from composer_lsp.completion.trim import FinishReason
 from composer_lsp.engine.client import OpenAIClient
 from composer_lsp.engine.sse import first_choice
@@ -16,36 +20,94 @@ _MAX_STOPS = 4
 _LLAMA_CPP_TIMINGS = {"prompt_ms": "prefill_ms", "predicted_ms": "decode_ms"}
 
 
+class Forcing(Enum):
+    """Whether the server can be held to the beginning of its answer."""
+
+    GRAMMAR = "grammar"
+    """By a grammar in the request: this engine with llama.cpp."""
+    UNKNOWN = "unknown"
+    """It is asked without, and an answer that begins otherwise is dropped."""
+    NONE = "none"
+    """It is given the whole text before the cursor."""
+
+
 async def stream_completion(
     client: OpenAIClient,
     prompt: FimPrompt,
     *,
     model: str,
     fim_template: str,
+    forcing: Forcing,
     max_tokens: int,
     stop: Sequence[str],
 ) -> AsyncGenerator[TabChunk, None]:
     """Raises: EngineError, UnknownTemplateError."""
-    path, body = _request(prompt, model=model, fim_template=fim_template, stop=stop)
-    body |= {"model": model, "temperature": 0}
-    body["n_predict" if path.endswith("infill") else "max_tokens"] = max_tokens
+    sampling: dict[str, Any] = {"model": model, "temperature": 0, "stop": list(stop)[:_MAX_STOPS]}
+    if fim_template == "infill":
+        # llama.cpp serves it beside /v1, not below it.
+        body = {"input_prefix": prompt.prefix, "input_suffix": prompt.suffix}
+        chunks = _chunks(client, "../infill", body | sampling | {"n_predict": max_tokens})
+    elif fim_template == "suffix":
+        body = {"prompt": prompt.prefix, "suffix": prompt.suffix, "max_tokens": max_tokens}
+        chunks = _chunks(client, "completions", body | sampling)
+    else:
+        template = find_template(fim_template, model)
+        rendered = template.render(prompt, hold_back=forcing is not Forcing.NONE)
+        body = sampling | {
+            "prompt": rendered.text,
+            "stop": [*stop, *template.sentinels][:_MAX_STOPS],
+            "max_tokens": max_tokens + _num_held_tokens(rendered.starts_with),
+        }
+        if rendered.starts_with and forcing is Forcing.GRAMMAR:
+            body["grammar"] = _beginning_with(rendered.starts_with)
+        chunks = _behind(_chunks(client, "completions", body), rendered.starts_with)
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            yield chunk
+
+
+async def _chunks(
+    client: OpenAIClient, path: str, body: dict[str, Any]
+) -> AsyncGenerator[TabChunk, None]:
     async with aclosing(client.events(path, body)) as events:
         async for event in events:
             yield _chunk(event)
 
 
-def _request(
-    prompt: FimPrompt, *, model: str, fim_template: str, stop: Sequence[str]
-) -> tuple[str, dict[str, Any]]:
-    if fim_template not in SERVER_SIDE:
-        template = find_template(fim_template, model)
-        stops = [*stop, *template.sentinels][:_MAX_STOPS]
-        return "completions", {"prompt": template.render(prompt), "stop": stops}
-    stops = {"stop": list(stop)} if stop else {}
-    if fim_template == "suffix":
-        return "completions", {"prompt": prompt.prefix, "suffix": prompt.suffix, **stops}
-    # llama.cpp serves it beside /v1, not below it.
-    return "../infill", {"input_prefix": prompt.prefix, "input_suffix": prompt.suffix, **stops}
+async def _behind(
+    chunks: AsyncGenerator[TabChunk, None], starts_with: str
+) -> AsyncGenerator[TabChunk, None]:
+    """The answer without the held text that it begins with; nothing of one that does not."""
+    answer = ""
+    is_behind = not starts_with
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            if is_behind:
+                yield chunk
+                continue
+            answer += chunk.text
+            if len(answer) < len(starts_with) and chunk.finish_reason is None:
+                continue
+            text = without_start(answer, starts_with)
+            if text is None:
+                yield TabChunk(finish_reason="stop", timings=chunk.timings)
+                return
+            is_behind = True
+            yield replace(chunk, text=text)
+
+
+def _beginning_with(text: str) -> str:
+    """A GBNF grammar of all texts that begin with this one."""
+    literal = "".join(
+        f"\\{char}" if char in '"\\' else char if char.isprintable() else f"\\U{ord(char):08X}"
+        for char in text
+    )
+    return f'root ::= "{literal}" [^\\x00]*'
+
+
+def _num_held_tokens(held: str) -> int:
+    # Held text is one token as a rule, and at most a few.
+    return -(-len(held) // CHARS_PER_TOKEN)
 
 
 def _chunk(event: dict[str, Any]) -> TabChunk:

@@ -46,7 +46,7 @@ PROMPT = FimPrompt(prefix="P{suffix}", suffix="S{prefix}")
     ],
 )
 def test_template_by_model(model: str, rendered: str) -> None:
-    assert find_template("auto", model).render(PROMPT) == rendered
+    assert find_template("auto", model).render(PROMPT, hold_back=False).text == rendered
 
 
 def test_named_template_goes_before_the_model() -> None:
@@ -64,7 +64,19 @@ def test_sentinels_in_the_text_do_not_become_sentinels(template: object) -> None
 
     assert isinstance(template, FimTemplate)
     text = "a".join(template.sentinels)
-    rendered = template.render(FimPrompt(prefix=text, suffix=text))
-    plain = template.render(FimPrompt(prefix="", suffix=""))
+    rendered = template.render(FimPrompt(prefix=text, suffix=text), hold_back=False).text
+    plain = template.render(FimPrompt(prefix="", suffix="")).text
     for sentinel in template.sentinels:
         assert rendered.count(sentinel) == plain.count(sentinel)
+
+
+def test_prompt_that_ends_with_the_prefix_holds_its_last_token_back() -> None:
+    rendered = find_template("qwen", "").render(FimPrompt(prefix="x = fo", suffix="\n"))
+    assert rendered.text.endswith("<|fim_middle|>x =")
+    assert rendered.starts_with == " fo"
+
+
+def test_prompt_that_ends_with_a_sentinel_is_whole() -> None:
+    rendered = find_template("deepseek-coder", "").render(FimPrompt(prefix="x = fo", suffix="\n"))
+    assert "x = fo<" in rendered.text
+    assert rendered.starts_with == ""

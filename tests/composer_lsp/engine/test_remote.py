@@ -34,7 +34,7 @@ from tests.composer_lsp.engine.servers import (
     text_event,
 )
 
-PROMPT = FimPrompt(prefix="x = ", suffix="\ny = 2\n")
+PROMPT = FimPrompt(prefix="x = 1", suffix="\ny = 2\n")
 
 
 def no_backoff() -> Backoff:
@@ -85,13 +85,42 @@ async def test_template_is_rendered_for_the_first_listed_model() -> None:
     seen = server.seen[0]
     assert seen.path == "/v1/completions"
     assert seen.body["model"] == "first-qwen"
-    assert seen.body["prompt"] == "<|fim_prefix|><|fim_suffix|>\ny = 2\n<|fim_middle|>x = "
+    assert seen.body["prompt"] == "<|fim_prefix|><|fim_suffix|>\ny = 2\n<|fim_middle|>x = 1"
     assert seen.body["max_tokens"] == 8
     assert seen.body["stream"] is True
     assert "suffix" not in seen.body
     assert len(seen.body["stop"]) <= 4
     assert seen.headers["x-composer-priority"] == "tab"
     assert "authorization" not in seen.headers
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        ((" f", "oo", "(1)"), "o(1)"),
+        (("foo(1)",), "o(1)"),
+        ((" bar", "(1)"), ""),
+        ((" ",), ""),
+    ],
+    ids=["split", "no-blank", "another-word", "too-short"],
+)
+async def test_answer_has_to_begin_with_the_word_at_the_cursor(
+    pieces: tuple[str, ...], text: str
+) -> None:
+    server = FakeServer(streamed(*map(text_event, pieces), text_event("", "stop")))
+    async with on_port(server) as url:
+        engine = RemoteTabEngine(TabSettings(url=url, model="qwen"))
+        chunks = [
+            chunk
+            async for chunk in engine.complete(
+                FimPrompt(prefix="x = fo", suffix=""), max_tokens=8, stop=(), invoked=False
+            )
+        ]
+        await engine.aclose()
+    assert server.seen[0].body["prompt"].endswith("<|fim_middle|>x =")
+    assert "grammar" not in server.seen[0].body
+    assert "".join(chunk.text for chunk in chunks) == text
+    assert chunks[-1].finish_reason == "stop"
 
 
 async def test_suffix_field() -> None:
