@@ -24,9 +24,9 @@ def run(args: argparse.Namespace) -> int:
 
     # The rest may print and log, now that stdout is safe.
     from composer_inference.environment import log_level
-    from composer_lsp.server.fast_types import import_types
+    from composer_lsp.server.imports import import_lsp_types
 
-    import_types()
+    import_lsp_types()
     from composer_lsp.server.factory import create_server
     from composer_lsp.server.logs import set_up_logging
 

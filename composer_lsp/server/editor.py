@@ -68,7 +68,7 @@ class Editor:
                 types.ConfigurationParams(items=[types.ConfigurationItem(section=SECTION)])
             )
         except JsonRpcException as error:
-            logger.warning("the client did not tell its settings: %s", error.message)
+            logger.info("the client did not tell its settings: %s", error.message)
             return {}
         return section_of(values[0]) if values else {}
 

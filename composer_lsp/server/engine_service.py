@@ -1,7 +1,6 @@
 """Suggestions in earnest: the completer over the engine of this machine, or over a URL.
 
-Importing this loads the HTTP client (0.2 s), so the factory imports it in a thread once the client is
-initialized.
+Only `imports.import_engine_service` imports this module.
 """
 
 import asyncio

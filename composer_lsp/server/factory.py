@@ -1,7 +1,6 @@
 """Puts the server together."""
 
 import asyncio
-import importlib
 from collections.abc import Sequence
 
 from composer_lsp.server.features import (
@@ -13,11 +12,10 @@ from composer_lsp.server.features import (
     life_cycle,
     workspace,
 )
+from composer_lsp.server.imports import import_engine_service
 from composer_lsp.server.model_fetch import PULL_COMMAND
 from composer_lsp.server.server import ComposerServer
 from composer_lsp.server.service import CompletionService, ServiceFactory, ServiceHost
-
-_ENGINE_SERVICE = "composer_lsp.server.engine_service"
 
 _FEATURES = (
     commands,
@@ -42,7 +40,6 @@ def create_server(
 
 
 async def _engine_service(host: ServiceHost) -> CompletionService:
-    # Loads the HTTP client: not before `initialize` is answered, and not on the loop's thread.
-    module = await asyncio.to_thread(importlib.import_module, _ENGINE_SERVICE)
+    module = await asyncio.to_thread(import_engine_service)
     service: CompletionService = module.EngineService(host)
     return service

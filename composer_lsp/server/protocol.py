@@ -144,11 +144,14 @@ class ComposerProtocol(LanguageServerProtocol):
             future.set_exception(error)
 
     def _knows(self, method: object) -> bool:
-        builtin = cast("dict[object, object]", self.fm.builtin_features)
-        registered = cast("dict[object, object]", self.fm.features)
         if not isinstance(method, str):
             return False
-        return method in builtin or method in registered or method == types.CANCEL_REQUEST
+        manager: Any = self.fm  # pygls gives its tables no types.
+        return (
+            method in manager.builtin_features
+            or method in manager.features
+            or method == types.CANCEL_REQUEST
+        )
 
     def _structure(self, message: JsonObject) -> Any:
         message_type = self.get_message_type(message["method"])
@@ -220,7 +223,8 @@ class ComposerProtocol(LanguageServerProtocol):
     ) -> Any:
         """A coroutine where pygls has a generator, so that `$/cancelRequest` reaches the command;
         the commands check their arguments themselves."""
-        commands = cast("dict[str, Callable[..., Any]]", self.fm.commands)
+        manager: Any = self.fm
+        commands: dict[str, Callable[..., Any]] = manager.commands
         command = commands.get(params.command)
         if command is None:
             raise JsonRpcInvalidParams(

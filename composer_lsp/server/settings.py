@@ -168,9 +168,9 @@ def _one_of(words: Sequence[str]) -> str:
 
 
 def _fim_templates() -> tuple[str, ...]:
-    from composer_lsp.completion.templates import TEMPLATES  # needed by few
+    from composer_lsp.completion.templates import template_names  # needed by few
 
-    return ("auto", *(template.name for template in TEMPLATES), "suffix", "infill")
+    return ("auto", *template_names())
 
 
 def _unknown(name: str, key: str, fields: Mapping[str, object]) -> str:

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from tests.support.lsp import LIMIT_S, LspClient, start_server
 
@@ -31,7 +32,7 @@ class Events:
 
     async def wait_for(self, event: str, *, times: int = 1) -> None:
         async with asyncio.timeout(LIMIT_S):
-            while self.all().count(event) < times:
+            while self.all().count(event) < times:  # noqa: ASYNC110 - a file of another process
                 await asyncio.sleep(0.005)
 
 
@@ -57,3 +58,14 @@ async def client(start_fake: StartFake) -> AsyncIterator[LspClient]:
     async with start_fake() as client:
         await client.initialize()
         yield client
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def shared_client() -> AsyncIterator[LspClient]:
+    """An initialized client that tests share which leave the server as they find it; they carry
+    `pytest.mark.asyncio(loop_scope="module")`."""
+    with tempfile.TemporaryDirectory(prefix="c-") as path:
+        env = {"FAKE_EVENTS": str(Path(path) / "events")}
+        async with start_server(Path(path), command=FAKE_SERVER, env=env) as client:
+            await client.initialize()
+            yield client

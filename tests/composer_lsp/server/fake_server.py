@@ -7,6 +7,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from composer_lsp.server.stdio import take_streams
@@ -66,7 +67,7 @@ class FakeService:
                 return None
             case "print":
                 print("an accidental print")
-                subprocess.run(["echo", "a child's print"], check=True)
+                subprocess.run(["echo", "a child's print"], check=True)  # noqa: ASYNC221
                 return None
             case "fail":
                 raise ServiceError("the engine refuses: mend it so")
@@ -91,9 +92,8 @@ class FakeService:
             case "pair":
                 return Suggestion(text="x)", start=offset, end=offset + 1)
             case "block":
-                import time
-
-                time.sleep(600)  # A blocked event loop, which a dead client must not wait for.
+                # A blocked event loop, which a dead client must not wait for.
+                time.sleep(600)  # noqa: ASYNC251
         return Suggestion(text="<suggestion>", start=offset, end=offset)
 
     def forget(self, uri: str) -> None:

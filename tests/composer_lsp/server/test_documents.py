@@ -103,6 +103,14 @@ def random_text(rng: random.Random, surrogates: bool) -> str:
     return "".join(rng.choices(pieces, k=rng.randint(0, 6)))
 
 
+def random_place(rng: random.Random, reference: ReferenceBuffer) -> tuple[int, int]:
+    """Anywhere, a little past the end of lines and of the document included."""
+    lines = reference.lines()
+    line = rng.randint(0, len(lines) + 1)
+    longest = lines[line][1] - lines[line][0] if line < len(lines) else 3
+    return line, rng.choice([0, longest, rng.randint(0, longest + 3)])
+
+
 def fuzz(encoding: PositionEncoding, steps: int, seed: int) -> None:
     rng = random.Random(seed)
     # Lone surrogates can come only from a client that counts in UTF-16.
@@ -110,25 +118,19 @@ def fuzz(encoding: PositionEncoding, steps: int, seed: int) -> None:
     start_text = "".join(random_text(rng, surrogates) for _ in range(20))
     buffer, reference = TextBuffer(start_text, encoding), ReferenceBuffer(start_text, encoding)
     for step in range(steps):
-        lines = reference.lines()
-
-        def place() -> tuple[int, int]:
-            line = rng.randint(0, len(lines) + 1)
-            longest = lines[line][1] - lines[line][0] if line < len(lines) else 3
-            return line, rng.choice([0, longest, rng.randint(0, longest + 3)])
-
-        start = place()
-        end = rng.choice([start, place(), (start[0], start[1] + rng.randint(0, 3))])
+        start = random_place(rng, reference)
+        near = (start[0], start[1] + rng.randint(0, 3))
+        end = rng.choice([start, near, random_place(rng, reference)])
         text = random_text(rng, surrogates)
         if len(reference.units) > 600:
-            start, end, text = (0, 0), place(), ""
+            start, end, text = (0, 0), random_place(rng, reference), ""
         buffer.replace(Position(*start), Position(*end), text)
         reference.replace(start, end, text)
         context = f"seed {seed} step {step} {encoding} {start} {end} {text!r}"
         assert buffer.text == reference.text, context
         assert buffer.text == "".join(buffer.lines), context
         assert len(buffer.lines) == len(reference.lines()), context
-        line, character = place()
+        line, character = random_place(rng, reference)
         index = reference.index(line, character)
         prefix = reference.decode(reference.units[:index])
         assert buffer.offset_at(Position(line, character)) == len(prefix), context

@@ -1,7 +1,5 @@
 """The server leaves when its client does."""
 
-import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -9,8 +7,6 @@ import sys
 import pytest
 
 URI = "file:///w/a.py"
-LEAVES_WITHIN_S = 5.0
-"""What is promised; the tests wait longer, since the machine may be busy."""
 
 
 async def test_shutdown_then_exit(client):
@@ -52,13 +48,14 @@ async def test_the_end_of_stdin_after_shutdown(client):
 @pytest.mark.parametrize("line", ["quick", "slow", "block"])
 async def test_the_death_of_the_client_process_alone(start_fake, events, line):
     """Another process may hold the pipes open, so that stdin does not end."""
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as editor:
+    command = [sys.executable, "-c", "input()"]
+    # Not asyncio's: it would reap the process, and a zombie has to count as dead too.
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as editor:  # noqa: ASYNC220
         async with start_fake() as client:
             await client.initialize(process_id=editor.pid)
             client.open(URI, line)
             client.begin_inline_completion(URI, {"line": 0, "character": 9})
             await events.wait_for(f"complete automatic python {line}")
-            # Not reaped until the block ends: a zombie counts as dead.
             editor.send_signal(signal.SIGKILL)
             assert await client.exit_code() == 1
 
@@ -92,12 +89,3 @@ async def test_a_client_that_reads_no_more(client, events):
     client.begin_inline_completion(URI, {"line": 0, "character": 5})
     assert await client.exit_code() == 1
     assert b"Traceback" not in client.stderr
-
-
-async def test_no_process_is_left(client):
-    pid = client.process.pid
-    client.process.stdin.close()
-    await client.exit_code()
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
-    await asyncio.sleep(0)

@@ -4,6 +4,8 @@ import pytest
 
 from tests.support.lsp import LspError, frame
 
+SHARED = pytest.mark.asyncio(loop_scope="module")
+
 URI = "file:///w/a.py"
 PLACE = {"line": 0, "character": 0}
 
@@ -39,17 +41,19 @@ async def test_after_shutdown_only_exit_is_left(client):
     assert await client.exit_code() == 0
 
 
-async def test_unknown_methods(client):
-    error = await refused(client, "textDocument/noSuchThing", {"a": 1})
+@SHARED
+async def test_unknown_methods(shared_client):
+    error = await refused(shared_client, "textDocument/noSuchThing", {"a": 1})
     assert error.code == -32601
     assert "textDocument/noSuchThing" in error.message
-    assert (await refused(client, "$/noSuchThing")).code == -32601
-    assert (await refused(client, "textDocument/hover", {})).code == -32601
-    client.notify("$/noSuchThing", {"a": 1})
-    client.notify("textDocument/noSuchThing", {"a": 1})
-    assert await is_alive(client)
+    assert (await refused(shared_client, "$/noSuchThing")).code == -32601
+    assert (await refused(shared_client, "textDocument/hover", {})).code == -32601
+    shared_client.notify("$/noSuchThing", {"a": 1})
+    shared_client.notify("textDocument/noSuchThing", {"a": 1})
+    assert await is_alive(shared_client)
 
 
+@SHARED
 @pytest.mark.parametrize(
     "params",
     [
@@ -89,23 +93,25 @@ async def test_unknown_methods(client):
         ),
     ],
 )
-async def test_malformed_params_of_a_request(client, params):
-    client.open(URI, "x")
-    assert (await refused(client, "textDocument/inlineCompletion", params)).code == -32602
-    assert await is_alive(client)
+async def test_malformed_params_of_a_request(shared_client, params):
+    shared_client.open(URI, "x")
+    assert (await refused(shared_client, "textDocument/inlineCompletion", params)).code == -32602
+    assert await is_alive(shared_client)
 
 
-async def test_malformed_params_tell_where(client):
-    client.open(URI, "x")
+@SHARED
+async def test_malformed_params_tell_where(shared_client):
+    shared_client.open(URI, "x")
     params = {
         "textDocument": {"uri": URI},
         "position": {"line": 0, "character": "x"},
         "context": {"triggerKind": 1},
     }
-    error = await refused(client, "textDocument/inlineCompletion", params)
+    error = await refused(shared_client, "textDocument/inlineCompletion", params)
     assert "position.character" in error.message
 
 
+@SHARED
 @pytest.mark.parametrize(
     "params",
     [
@@ -116,23 +122,25 @@ async def test_malformed_params_tell_where(client):
     ],
     ids=["none", "no changes", "bad range", "never opened"],
 )
-async def test_malformed_changes_change_nothing(client, params):
-    client.open(URI, "x = ")
-    client.notify("textDocument/didChange", params)
-    client.notify("textDocument/didClose", {"textDocument": {"uri": "file:///never"}})
-    items = await client.inline_completion(URI, {"line": 0, "character": 4})
+async def test_malformed_changes_change_nothing(shared_client, params):
+    shared_client.open(URI, "x = ")
+    shared_client.notify("textDocument/didChange", params)
+    shared_client.notify("textDocument/didClose", {"textDocument": {"uri": "file:///never"}})
+    items = await shared_client.inline_completion(URI, {"line": 0, "character": 4})
     assert items[0]["range"]["start"]["character"] == 4
-    assert client.all("window/showMessage") == []
+    assert shared_client.all("window/showMessage") == []
 
 
-async def test_invalid_ranges_clamp(client):
-    client.open(URI, "abc\ndef")
+@SHARED
+async def test_invalid_ranges_clamp(shared_client):
+    shared_client.open(URI, "abc\ndef")
     end, start = {"line": 7, "character": 7}, {"line": 1, "character": 1}
-    client.change(URI, 2, {"range": {"start": end, "end": start}, "text": "X"})
-    items = await client.inline_completion(URI, {"line": 9, "character": 9})
+    shared_client.change(URI, 2, {"range": {"start": end, "end": start}, "text": "X"})
+    items = await shared_client.inline_completion(URI, {"line": 9, "character": 9})
     assert items[0]["range"]["start"] == {"line": 1, "character": 2}
 
 
+@SHARED
 @pytest.mark.parametrize(
     ("data", "code"),
     [
@@ -156,14 +164,16 @@ async def test_invalid_ranges_clamp(client):
         ),
     ],
 )
-async def test_garbage_is_answered_without_an_id(client, data, code):
-    client.send_bytes(data)
-    message = await client.wait_for(lambda message: "error" in message)
+async def test_garbage_is_answered_without_an_id(shared_client, data, code):
+    seen = len(shared_client.received)
+    shared_client.send_bytes(data)
+    message = await shared_client.wait_for(lambda message: "error" in message, after=seen)
     assert message["id"] is None
     assert message["error"]["code"] == code
-    assert await is_alive(client)
+    assert await is_alive(shared_client)
 
 
+@SHARED
 @pytest.mark.parametrize(
     "message",
     [
@@ -181,18 +191,19 @@ async def test_garbage_is_answered_without_an_id(client, data, code):
         {"jsonrpc": "2.0", "method": "$/setTrace", "params": {"value": "loud"}},
     ],
 )
-async def test_messages_that_want_no_answer_get_none(client, message):
-    num_received = len(client.received)
-    client.send(message)
-    assert await is_alive(client)
-    answers = [item for item in client.received[num_received:] if "error" in item]
+async def test_messages_that_want_no_answer_get_none(shared_client, message):
+    num_received = len(shared_client.received)
+    shared_client.send(message)
+    assert await is_alive(shared_client)
+    answers = [item for item in shared_client.received[num_received:] if "error" in item]
     assert answers == []
 
 
-async def test_a_method_that_is_no_string(client):
-    client.send({"jsonrpc": "2.0", "id": "odd", "method": 5})
+@SHARED
+async def test_a_method_that_is_no_string(shared_client):
+    shared_client.send({"jsonrpc": "2.0", "id": "odd", "method": 5})
     with pytest.raises(LspError) as caught:
-        await client.answer("odd")
+        await shared_client.answer("odd")
     assert caught.value.code == -32601
 
 

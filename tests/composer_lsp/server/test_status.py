@@ -208,9 +208,7 @@ async def test_always_fetches_without_asking(start_fake, events):
         assert client.all("window/showMessageRequest") == []
 
 
-@pytest.mark.parametrize(
-    ("capabilities", "policy"), [(CAPABILITIES, "never"), (CANNOT_ASK, "ask")]
-)
+@pytest.mark.parametrize(("capabilities", "policy"), [(CAPABILITIES, "never"), (CANNOT_ASK, "ask")])
 async def test_told_how_to_fetch(start_fake, capabilities, policy):
     async with start_fake() as client:
         await client.initialize(capabilities, initializationOptions={"modelDownload": policy})
@@ -273,5 +271,3 @@ def is_running(pid: int) -> bool:
     import psutil
 
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-
-
