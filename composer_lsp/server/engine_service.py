@@ -85,8 +85,7 @@ class EngineService:
         # The request that starts the engine may be cancelled by the next keystroke, and the engine
         # comes up all the same: its state is told by a task of its own.
         if not self._tab().url and self._launcher.endpoint is None:
-            task = self._start_getting_ready()
-            task.add_done_callback(_log_failure)
+            self._start_getting_ready()
 
     def _on_answer(self) -> None:
         self._host.on_condition("ready", "")
@@ -97,7 +96,14 @@ class EngineService:
     def _start_getting_ready(self) -> "asyncio.Task[None]":
         if self._getting_ready is None or self._getting_ready.done():
             self._getting_ready = asyncio.create_task(self._load())
+            self._getting_ready.add_done_callback(self._on_load_done)
         return self._getting_ready
+
+    def _on_load_done(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # Whoever asked may be gone, and "loading" must not stay.
+            self._host.on_condition("error", str(error))
+            logger.info("the engine did not get ready: %s", error)
 
     async def _load(self) -> None:
         """Have the engine run and the model loaded; tell how far it is."""
@@ -163,11 +169,6 @@ def _told_to_users(tab: TabSettings) -> Generator[None]:
         # was told already.
         is_for_user = bool(tab.url) and not isinstance(error, BackingOffError)
         raise ServiceOfflineError(str(error), is_for_user=is_for_user) from error
-
-
-def _log_failure(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        logger.info("the engine did not get ready: %s", error)
 
 
 def _answering(tab: TabSettings) -> tuple[str, str]:

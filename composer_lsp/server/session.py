@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 from urllib.parse import unquote
 
+from lsprotocol.types import WorkspaceFolder
 from pygls.uris import to_fs_path
 
 from composer_lsp.completion.request import CompletionRequest, Suggestion
@@ -170,8 +171,8 @@ class Session:
         )
 
     def _roots(self) -> list[str]:
-        folders = self._documents().folders
-        paths = (to_fs_path(folder.uri) for folder in folders.values())
+        folders: dict[str, WorkspaceFolder] = self._documents().folders
+        paths = (_local_path(folder.uri) for folder in folders.values())
         return [path for path in paths if path]
 
     def _on_service_error(self, error: ServiceError) -> None:
@@ -210,6 +211,14 @@ class Session:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("background work failed", exc_info=error)
+
+
+def _local_path(uri: str) -> str | None:
+    """None for a folder on another machine, or a URI that is none."""
+    try:
+        return to_fs_path(uri)
+    except ValueError:
+        return None
 
 
 def _has_failed(task: asyncio.Task[CompletionService]) -> bool:

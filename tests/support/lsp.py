@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-LIMIT_S = 15.0
+LIMIT_S = 60.0
 CURSOR = "ˇ"
 
 SERVER_COMMAND = (sys.executable, "-m", "composer_lsp", "serve")
@@ -217,9 +217,7 @@ class LspClient:
     def encoding(self) -> str:
         return self.initialize_result["capabilities"]["positionEncoding"]
 
-    def open(
-        self, uri: str, text: str, *, language_id: str = "python", version: int = 1
-    ) -> None:
+    def open(self, uri: str, text: str, *, language_id: str = "python", version: int = 1) -> None:
         self.notify(
             "textDocument/didOpen",
             {
@@ -294,9 +292,14 @@ class LspClient:
             self.received.append(message)
             self._arrived.notify_all()
         if "method" in message and "id" in message:
-            answer = self.answers.get(message["method"], lambda params: None)
-            result = answer(message.get("params"))
+            result = self._answer(message["method"], message.get("params"))
             self.send({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+    def _answer(self, method: str, params: Any) -> Any:
+        if (answer := self.answers.get(method)) is not None:
+            return answer(params)
+        # An editor without any settings of ours.
+        return [None] if method == "workspace/configuration" else None
 
     async def _read_stderr(self) -> None:
         assert self.process.stderr is not None

@@ -127,6 +127,14 @@ async def test_workspace_folders(start_fake):
             {"event": {"added": [], "removed": [{"uri": "file:///never", "name": "x"}]}},
         )
         assert await roots(client) == ["/w/b c", "/w/d"]
+        elsewhere = [
+            {"uri": "vscode-remote://ssh-remote+host/w/e", "name": "e"},
+            {"uri": "http://[bad", "name": "f"},
+        ]
+        client.notify(
+            "workspace/didChangeWorkspaceFolders", {"event": {"added": elsewhere, "removed": []}}
+        )
+        assert await roots(client) == ["/w/b c", "/w/d"]
 
 
 async def test_watched_files_are_accepted(client):

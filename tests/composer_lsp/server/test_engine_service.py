@@ -1,0 +1,222 @@
+"""The server with its real service: a server behind a URL, and the engine of this machine."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from composer_inference.endpoint import UnixEndpoint, is_listening
+from tests.composer_lsp.engine.servers import (
+    FakeServer,
+    endless,
+    on_port,
+    refused,
+    streamed,
+    text_event,
+)
+from tests.support.lsp import (
+    INVOKED,
+    LIMIT_S,
+    LspClient,
+    LspError,
+    drawn,
+    server_environment,
+    start_server,
+)
+
+URI = "file:///w/a.py"
+
+RULES = {
+    "rules": [
+        {"match": "slow", "text": "word " * 500, "token_delay_ms": 50},
+        {"match": "total", "text": "sum(values)"},
+    ],
+    "default": {"text": "42"},
+}
+
+
+@asynccontextmanager
+async def composer(directory: Path, **options: object) -> AsyncIterator[LspClient]:
+    async with start_server(directory) as client:
+        await client.initialize(initializationOptions=options)
+        yield client
+
+
+@asynccontextmanager
+async def scripted_engine(directory: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A deterministic engine where the server looks for one."""
+    environment = server_environment(directory)
+    script = directory / "script.json"
+    script.write_text(json.dumps(RULES))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "composer_lsp", "engine", "--backend", "scripted"),
+        *("--script", str(script), "--idle-exit-s", "0"),
+        env={**os.environ, **environment},
+        stdin=asyncio.subprocess.DEVNULL,
+    )
+    endpoint = UnixEndpoint(Path(environment["COMPOSER_RUNTIME_DIR"]) / "engine.sock")
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            while not is_listening(endpoint):
+                assert process.returncode is None, "the engine ended"
+                await asyncio.sleep(0.02)
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+@pytest.fixture
+def no_engine_left(directory: Path):
+    """Ends the engines that a server started."""
+    yield
+    for process in psutil.process_iter():
+        try:
+            runtime_dir = process.environ().get("COMPOSER_RUNTIME_DIR", "")
+            if runtime_dir.startswith(str(directory)) and "engine" in process.cmdline():
+                process.kill()
+        except psutil.Error:
+            continue
+
+
+async def suggest(client: LspClient, text: str, **kwargs):
+    place = drawn(text)
+    client.open(URI, place.text)
+    items = await client.inline_completion(URI, place.position(), **kwargs)
+    return None if items is None else [item["insertText"] for item in items]
+
+
+# A server behind a URL --------------------------------------------------------------------------
+
+
+async def test_a_url_answers(directory):
+    server = FakeServer(streamed(text_event("x + y", "stop")))
+    async with on_port(server) as url, composer(directory, tab={"url": url}) as client:
+        assert await suggest(client, "def add(x, y):\n    return ˇ\n") == ["x + y"]
+        assert (await client.command("composer.status"))["state"] == "idle"
+    # Nothing was started on this machine.
+    assert not (directory / "r" / "engine.sock").exists()
+
+
+async def test_a_cancel_closes_the_stream(directory):
+    server = FakeServer(endless)
+    async with on_port(server) as url, composer(directory, tab={"url": url}) as client:
+        client.open(URI, "x = ")
+        msg_id = client.begin_inline_completion(URI, {"line": 0, "character": 4}, trigger=INVOKED)
+        await client.state("thinking")
+        client.cancel(msg_id)
+        with pytest.raises(LspError):
+            await client.answer(msg_id)
+        async with asyncio.timeout(LIMIT_S):
+            await server.closed_by_client.wait()
+
+
+async def test_a_newer_request_closes_the_stream(directory):
+    server = FakeServer(endless)
+    async with on_port(server) as url, composer(directory, tab={"url": url}) as client:
+        client.open(URI, "x = ")
+        first = client.begin_inline_completion(URI, {"line": 0, "character": 4}, trigger=INVOKED)
+        await client.state("thinking")
+        client.begin_inline_completion(URI, {"line": 0, "character": 4}, trigger=INVOKED)
+        assert await client.answer(first) is None
+        async with asyncio.timeout(LIMIT_S):
+            await server.closed_by_client.wait()
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "told"),
+    [
+        (refused(401, {"error": {"message": "bad key"}}), "error", "bad key"),
+        (refused(404, {"error": {"message": "no", "code": "model_not_found"}}), "error", "first-qwen"),
+        (refused(502, "<html><h1>Bad Gateway</h1></html>", "text/html"), "offline", "502"),
+    ],
+    ids=["401", "404", "HTML"],
+)  # fmt: skip
+async def test_what_a_url_refuses_is_told_once(directory, answer, state, told):
+    async with on_port(FakeServer(answer)) as url, composer(directory, tab={"url": url}) as client:
+        for _ in range(3):
+            assert await suggest(client, "x = ˇ", trigger=INVOKED) == []
+        status = await client.state(state)
+        assert told in status["message"]
+        assert len(client.all("window/showMessage")) == 1
+        assert client.all("window/showMessageRequest") == []
+
+
+async def test_nothing_listens_at_the_url(directory):
+    async with composer(directory, tab={"url": "http://127.0.0.1:9"}) as client:
+        for _ in range(3):
+            assert await suggest(client, "x = ˇ", trigger=INVOKED) == []
+        assert "127.0.0.1:9" in (await client.state("offline"))["message"]
+        assert len(client.all("window/showMessage")) == 1
+
+
+async def test_a_url_that_comes_with_new_settings(directory):
+    server = FakeServer(streamed(text_event("x + y", "stop")))
+    async with on_port(server) as url, composer(directory, tab={"url": "http://[::1]:9"}) as client:
+        assert await suggest(client, "return ˇ", trigger=INVOKED) == []
+        await client.state("offline")
+        settings = {"composer": {"tab": {"url": url}}}
+        client.notify("workspace/didChangeConfiguration", {"settings": settings})
+        assert await suggest(client, "return ˇ", trigger=INVOKED) == ["x + y"]
+        assert (await client.command("composer.status"))["state"] == "idle"
+
+
+# The engine of this machine ---------------------------------------------------------------------
+
+
+async def test_the_engine_answers(directory):
+    async with scripted_engine(directory), composer(directory) as client:
+        await client.state("loading")
+        await client.state("idle", after=1)
+        assert await suggest(client, "total = ˇ\n") == ["sum(values)"]
+        assert (await client.command("composer.status"))["state"] == "idle"
+
+
+async def test_typing_through_a_suggestion(directory):
+    async with scripted_engine(directory), composer(directory) as client:
+        assert await suggest(client, "total = ˇ\n") == ["sum(values)"]
+        line = "total = "
+        for version, char in enumerate("sum(v", start=2):
+            place = {"line": 0, "character": len(line)}
+            client.change(URI, version, {"range": {"start": place, "end": place}, "text": char})
+            line += char
+            items = await client.inline_completion(URI, {"line": 0, "character": len(line)})
+            assert [item["insertText"] for item in items] == ["sum(values)"[version - 1 :]]
+
+
+async def test_the_engine_dies_in_the_middle(directory, no_engine_left):
+    async with scripted_engine(directory) as engine, composer(directory) as client:
+        client.open(URI, "slow = ")
+        msg_id = client.begin_inline_completion(URI, {"line": 0, "character": 7})
+        await client.state("thinking")
+        engine.kill()
+        assert (await client.answer(msg_id) or {"items": []})["items"] == []
+        await engine.wait()
+        assert client.all("window/showMessage") == []
+        assert await client.command("composer.status")
+
+
+async def test_without_a_model_the_user_is_asked(directory, no_engine_left):
+    async with composer(directory) as client:
+        asked = await client.notification("window/showMessageRequest")
+        assert asked["message"].startswith("Download qwen2.5-coder-")
+        status = await client.state("error")
+        assert "composer-lsp model pull qwen2.5-coder-" in status["message"]
+
+
+async def test_restarting_the_engine(directory, no_engine_left):
+    async with scripted_engine(directory) as engine, composer(directory) as client:
+        assert await suggest(client, "total = ˇ\n") == ["sum(values)"]
+        # The engine that comes has no models: the one that was there is gone all the same.
+        client.begin(
+            "workspace/executeCommand", {"command": "composer.restartEngine", "arguments": []}
+        )
+        async with asyncio.timeout(LIMIT_S):
+            assert await engine.wait() == 0
