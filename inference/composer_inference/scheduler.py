@@ -99,9 +99,7 @@ class Scheduler:
         priority: Priority,
         chunks: "asyncio.Queue[GenerateChunk | Exception]",
     ) -> None:
-        ticket = _Ticket(
-            priority, can_yield=Capability.STEPWISE_PREEMPTION in backend.capabilities
-        )
+        ticket = _Ticket(priority, can_yield=Capability.STEPWISE_PREEMPTION in backend.capabilities)
         progress = _Progress(request)
         try:
             while not progress.finished:

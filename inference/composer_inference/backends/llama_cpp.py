@@ -319,7 +319,9 @@ def _request_body(request: GenerateRequest) -> dict[str, Any]:
 
 
 def _logprob(entry: dict[str, Any]) -> tuple[TokenLogprob, int]:
-    top = tuple((alternative["token"], alternative["logprob"]) for alternative in entry["top_logprobs"])
+    top = tuple(
+        (alternative["token"], alternative["logprob"]) for alternative in entry["top_logprobs"]
+    )
     token = TokenLogprob(
         token=entry["token"], token_id=entry["id"], logprob=entry["logprob"], top=top
     )

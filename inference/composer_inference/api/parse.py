@@ -1,0 +1,132 @@
+"""Requests as typed values: every field checked, every complaint naming its field."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
+
+from starlette.requests import Request
+
+from composer_inference.api.errors import ApiError, invalid, unsupported
+from composer_inference.backends.base import SamplingParams
+from composer_inference.priority import Priority
+
+_T = TypeVar("_T", int, None)
+
+MAX_BODY_BYTES = 16 * 2**20
+
+_NEUTRAL: Mapping[str, tuple[Any, ...]] = {
+    "n": (1,),
+    "best_of": (1,),
+    "suffix": ("",),
+    "echo": (False,),
+    "logit_bias": ({},),
+    "frequency_penalty": (0,),
+    "presence_penalty": (0,),
+}
+"""Fields of OpenAI's API that are not honoured, with the values that ask for nothing."""
+
+
+async def read_body(request: Request) -> dict[str, Any]:
+    """The request's JSON object. Raises: ApiError."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_BODY_BYTES:
+            raise ApiError(413, "too_large", f"the body exceeds {MAX_BODY_BYTES} bytes")
+    try:
+        value: object = json.loads(body)
+    except ValueError as error:
+        raise invalid(f"the body is no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise invalid("the body is no JSON object")
+    return cast(dict[str, Any], value)
+
+
+def read_priority(request: Request, default: Priority = Priority.AGENT) -> Priority:
+    """The header `X-Composer-Priority`. Raises: ApiError."""
+    word = request.headers.get("x-composer-priority", default.name)
+    try:
+        return Priority[word.upper()]
+    except KeyError:
+        names = ", ".join(priority.name.lower() for priority in Priority)
+        raise invalid(f"X-Composer-Priority is {word!r} and must be one of {names}") from None
+
+
+def refuse_unsupported(body: Mapping[str, Any]) -> None:
+    """Raises: ApiError for a field that asks for what this engine does not do."""
+    for name, neutral in _NEUTRAL.items():
+        value = body.get(name)
+        if value is not None and value not in neutral:
+            raise unsupported(f"{name}={value!r} is not supported; leave it out")
+
+
+def read_sampling(
+    body: Mapping[str, Any], *, max_tokens: int, num_logprobs: int = 0
+) -> SamplingParams:
+    """The sampling fields. `max_tokens` is the default. Raises: ApiError."""
+    return SamplingParams(
+        max_tokens=integer(body, "max_tokens", max_tokens, minimum=0),
+        temperature=number(body, "temperature", 0.0, 0, 2),
+        top_p=number(body, "top_p", 1.0, 0, 1),
+        top_k=integer(body, "top_k", 0, minimum=0),
+        min_p=number(body, "min_p", 0.0, 0, 1),
+        repeat_penalty=number(body, "repeat_penalty", 1.0, 0, 10),
+        seed=integer(body, "seed", None, minimum=0),
+        stop=strings(body, "stop"),
+        num_logprobs=num_logprobs,
+        ignore_eos=boolean(body, "ignore_eos"),
+    )
+
+
+def string(body: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    value = body.get(name, default)
+    if not isinstance(value, str):
+        raise _wrong(name, value, "a string")
+    return value
+
+
+def boolean(body: Mapping[str, Any], name: str) -> bool:
+    value = body.get(name)
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise _wrong(name, value, "true or false")
+    return value
+
+
+def number(
+    body: Mapping[str, Any], name: str, default: float, minimum: float, maximum: float
+) -> float:
+    value = body.get(name)
+    if value is None:
+        return default
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not minimum <= value <= maximum:
+        raise _wrong(name, value, f"a number from {minimum:g} to {maximum:g}")
+    return float(value)
+
+
+def integer(
+    body: Mapping[str, Any], name: str, default: _T, *, minimum: int, maximum: int = 2**31 - 1
+) -> int | _T:
+    value = body.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
+        raise _wrong(name, value, f"a whole number from {minimum} to {maximum}")
+    return value
+
+
+def strings(body: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    value = body.get(name)
+    values = cast(
+        list[object], [] if value is None else value if isinstance(value, list) else [value]
+    )
+    if not all(isinstance(item, str) and item for item in values):
+        raise _wrong(name, value, "a string or a list of strings, none empty")
+    return tuple(cast(list[str], values))
+
+
+def _wrong(name: str, value: object, allowed: str) -> ApiError:
+    shown = repr(value)
+    return invalid(f"{name} is {shown[:80]} and must be {allowed}")
