@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -144,7 +144,7 @@ class Engine:
         )
 
     @asynccontextmanager
-    async def _using(self, model: str) -> AsyncIterator[Backend]:
+    async def _using(self, model: str) -> AsyncGenerator[Backend]:
         with self._active():
             name = self._loader.resolve(model)
             await self._make_room(name)
@@ -158,7 +158,7 @@ class Engine:
                 slot.last_used = time.monotonic()
 
     @contextmanager
-    def _active(self) -> Iterator[None]:
+    def _active(self) -> Generator[None]:
         self._num_active += 1
         try:
             yield

@@ -41,8 +41,8 @@ class LlamaCppLoader:
         """`threads` 0: one per physical core; never more than those this process may use."""
         self._store = ModelStore()
         self._hardware = read_hardware()
-        usable = max(1, self._hardware.num_usable_cores)
-        self.threads = min(threads or self._hardware.num_physical_cores, usable)
+        cores = self._hardware.num_compute_cores
+        self.threads = min(threads or cores, cores)
         self._context_tokens = context_tokens
 
     def available(self) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Counters of the engine in Prometheus' text format (exposition format 0.0.4)."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 from composer_inference.backends.base import Timings
@@ -26,7 +26,7 @@ class Metrics:
         self._seconds: dict[tuple[str, Priority], float] = {}
 
     @asynccontextmanager
-    async def request(self, priority: Priority) -> AsyncIterator[Callable[[Timings], None]]:
+    async def request(self, priority: Priority) -> AsyncGenerator[Callable[[Timings], None]]:
         """Counts one generation: call the result with its final timings, or it was cancelled."""
         finished = False
 

@@ -61,7 +61,7 @@ class Scheduler:
         return len(self._running)
 
     @asynccontextmanager
-    async def turn(self, priority: Priority) -> AsyncIterator[None]:
+    async def turn(self, priority: Priority) -> AsyncGenerator[None]:
         """A turn for work in one piece, such as an embedding."""
         ticket = _Ticket(priority, can_yield=False)
         await self._acquire(ticket)
@@ -121,7 +121,7 @@ class Scheduler:
         chunks: "asyncio.Queue[GenerateChunk | Exception]",
     ) -> None:
         stream = backend.generate(progress.remaining())
-        async with aclosing(stream) as parts:  # pyright: ignore[reportArgumentType]
+        async with aclosing(stream) as parts:
             while (part := await _next_unless(ticket.outranked, parts)) is not None:
                 chunks.put_nowait(progress.add(part))
                 if progress.finished:

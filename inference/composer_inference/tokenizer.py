@@ -4,7 +4,7 @@ xllamacpp offers no tokeniser, so the `tokenizers` library gets the same vocabul
 pre-tokeniser as llama.cpp uses (src/llama-vocab.cpp, `llm_tokenizer_bpe`).
 """
 
-from typing import Any
+from typing import Any, cast
 
 from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as HuggingFaceTokenizer
@@ -81,7 +81,7 @@ def _bpe(values: Any, patterns: tuple[str, ...], *, with_special: bool) -> Huggi
     tokenizer.decoder = decoders.ByteLevel()
     if with_special:
         kinds: list[int] = values.get("tokenizer.ggml.token_type", [])
-        tokenizer.add_special_tokens(
+        cast(Any, tokenizer).add_special_tokens(
             [
                 AddedToken(token, special=True, normalized=False)
                 for token, kind in zip(tokens, kinds, strict=False)

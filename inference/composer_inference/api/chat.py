@@ -61,8 +61,7 @@ async def chat_completions(request: Request) -> Response:
         generate = _generate_request(backend, chat, sampling)
 
         def run(request: GenerateRequest) -> AsyncGenerator[GenerateChunk, None]:
-            stream = service.generate(chat.model, request, priority)
-            return cast(AsyncGenerator[GenerateChunk, None], stream)
+            return service.generate(chat.model, request, priority)
 
         parts = _plain(run(generate))
         if chat.tools and chat.choice != "none":

@@ -63,8 +63,7 @@ async def _events(
 ) -> AsyncGenerator[dict[str, Any], None]:
     first = header("text_completion", model)
     wants_logprobs = generate.sampling.num_logprobs > 0
-    stream = cast(AsyncGenerator[Any, None], service.generate(model, generate, priority))
-    async with aclosing(stream) as chunks:
+    async with aclosing(service.generate(model, generate, priority)) as chunks:
         async for chunk in chunks:
             if not chunk.text and not chunk.logprobs and chunk.finish_reason is None:
                 continue

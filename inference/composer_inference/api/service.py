@@ -1,6 +1,6 @@
 """What the HTTP API needs of the engine behind it."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -81,7 +81,7 @@ class EngineService(Protocol):
 
     def generate(
         self, model: str, request: GenerateRequest, priority: Priority
-    ) -> AsyncIterator[GenerateChunk]:
+    ) -> AsyncGenerator[GenerateChunk, None]:
         """`Backend.generate` in the order of priorities. Closing the iterator cancels."""
         ...
 

@@ -1,6 +1,6 @@
 """The seam between the engine and what computes: llama.cpp today, our own torch decoder beside it."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal, Protocol
@@ -126,7 +126,7 @@ class Backend(Protocol):
         """`bos_token` and `eos_token` as text, for the chat template."""
         ...
 
-    def generate(self, request: GenerateRequest) -> AsyncIterator[GenerateChunk]:
+    def generate(self, request: GenerateRequest) -> AsyncGenerator[GenerateChunk, None]:
         """Decode. Closing the iterator (`aclose`) stops the work within one decoded token or one
         slice of prefill and keeps the prompt cache.
 

@@ -18,7 +18,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -114,7 +114,7 @@ class LlamaCppBackend:
     def special_tokens(self) -> dict[str, str]:
         return self._metadata.special_tokens
 
-    async def generate(self, request: GenerateRequest) -> AsyncIterator[GenerateChunk]:
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[GenerateChunk, None]:
         if self._pooling is not None:
             raise MissingCapabilityError(f"{self._config.path.name} is no generating model")
         if request.draft_text is not None:

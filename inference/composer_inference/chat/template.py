@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -50,14 +50,18 @@ def _compiled(template: str) -> jinja2.Template:
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
     )
     environment.filters["tojson"] = _to_json
-    environment.globals["raise_exception"] = _raise_exception
-    environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
+    extra: dict[str, Any] = {"raise_exception": _raise_exception, "strftime_now": _strftime_now}
+    cast(dict[str, Any], environment.globals).update(extra)
     return environment.from_string(template)
 
 
 def _to_json(value: Any, indent: int | None = None, **_: Any) -> str:
     # Jinja2's own filter escapes HTML, which no model was trained on.
     return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def _strftime_now(form: str) -> str:
+    return datetime.now().strftime(form)
 
 
 def _raise_exception(message: str) -> NoReturn:

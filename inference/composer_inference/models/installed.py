@@ -1,0 +1,81 @@
+"""An installed model, and the manifest that describes it on disk."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from composer_inference.models.errors import ModelFileError
+from composer_inference.models.files import write_durably
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InstalledModel:
+    name: str
+    path: Path
+    size_bytes: int
+    sha256: str
+    source: str
+    """Where the bytes came from, in words."""
+    registered: bool = False
+    """The file is the user's own and stays where it is."""
+
+    @property
+    def problem(self) -> str | None:
+        """What is plainly wrong with the file, and the command that mends it; None if nothing is.
+        Only the size is looked at: `ModelStore.verify` reads every byte."""
+        try:
+            size_bytes = self.path.stat().st_size
+        except FileNotFoundError:
+            return f"the file of {self.name} has vanished: {self.path}; {self._way_out()}"
+        except OSError as error:
+            return f"the file of {self.name} cannot be read: {self.path}: {error.strerror}"
+        if size_bytes != self.size_bytes:
+            return (
+                f"the file of {self.name} has {size_bytes:,} bytes instead of "
+                f"{self.size_bytes:,}: {self.path}; {self._way_out()}"
+            )
+        return None
+
+    def _way_out(self) -> str:
+        if self.registered:
+            return (
+                f"register it again: composer-lsp model pull --file PATH --name {self.name}, "
+                f"or forget it: composer-lsp model remove {self.name}"
+            )
+        return f"fetch it again: composer-lsp model pull {self.name}"
+
+
+def read_manifest(folder: Path) -> InstalledModel | None:
+    """The model described in the folder, None if there is none.
+
+    Raises: ModelFileError if the manifest is not one.
+    """
+    path = folder / MANIFEST
+    try:
+        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return InstalledModel(
+            name=folder.name,
+            path=folder / value["path"],  # an absolute path stays as it is
+            size_bytes=int(value["size_bytes"]),
+            sha256=str(value["sha256"]),
+            source=str(value["source"]),
+            registered=bool(value["registered"]),
+        )
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModelFileError(
+            f"{path} is not a model's manifest; remove the folder {folder} and fetch the model "
+            f"again: composer-lsp model pull {folder.name}"
+        ) from error
+
+
+def write_manifest(folder: Path, model: InstalledModel) -> None:
+    """Describe the model in the folder, which is made when it is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    # A file of our own is named relative to its folder, so that the data folder can move.
+    path = str(model.path) if model.registered else model.path.name
+    write_durably(folder / MANIFEST, json.dumps({**asdict(model), "path": path}, indent=2))
