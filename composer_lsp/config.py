@@ -59,7 +59,7 @@ class EngineSettings:
     context_tokens: int = 8192
     """Context of one request, in tokens."""
     idle_exit_s: int = 900
-    """Seconds without a request or a connected window after which the engine leaves. 0: never."""
+    """Seconds without a request after which the engine leaves; the next request starts it again. 0: never."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,8 +17,11 @@ NUM_TRIES = 3
 
 def main() -> int:
     if not (3, 11) <= sys.version_info[:2] <= (3, 13):
-        print(f"Python 3.11 to 3.13 is needed and {sys.executable} is {sys.version.split()[0]}; "
-              "name another one: make PYTHON=python3.12 ...", file=sys.stderr)
+        print(
+            f"Python 3.11 to 3.13 is needed and {sys.executable} is {sys.version.split()[0]}; "
+            "name another one: make PYTHON=python3.12 ...",
+            file=sys.stderr,
+        )
         return 1
     target = Path(sys.argv[1])
     python = target / "bin" / "python"
@@ -26,12 +29,23 @@ def main() -> int:
         try:
             venv.create(target, with_pip=True, symlinks=True)
         except subprocess.CalledProcessError:
-            print("this Python has no ensurepip; install python3-venv, or name another Python: "
-                  "make PYTHON=python3.12 ...", file=sys.stderr)
+            print(
+                "this Python has no ensurepip; install python3-venv, or name another Python: "
+                "make PYTHON=python3.12 ...",
+                file=sys.stderr,
+            )
             return 1
     root = Path(__file__).resolve().parent.parent
-    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-               "--editable", f"{root}[dev]"]
+    command = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--editable",
+        f"{root}[dev]",
+    ]
     return _retry([str(part) for part in command])
 
 

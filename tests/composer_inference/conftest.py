@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 import uvicorn
+
 from composer_inference.api.app import create_app
 from composer_inference.engine import Engine
 from composer_inference.loader import Loader, ScriptedLoader

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 import pytest
+
 from composer_inference import scheduler as scheduler_module
 from composer_inference.backends.base import (
     BackendError,

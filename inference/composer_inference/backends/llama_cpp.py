@@ -14,6 +14,7 @@ What shapes this module (xllamacpp 2026.10, llama.cpp b11549):
 """
 
 import asyncio
+import importlib
 import os
 import secrets
 import threading
@@ -168,9 +169,9 @@ class LlamaCppBackend:
 
 def _start_server(config: LlamaCppConfig, socket: Path, pooling: str | None) -> Any:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    import xllamacpp  # Loads libgomp, which reads the policy once.
-
-    params: Any = xllamacpp.CommonParams()
+    # Loads libgomp, which reads the policy once. A compiled module without type information.
+    xllamacpp: Any = importlib.import_module("xllamacpp")
+    params = xllamacpp.CommonParams()
     params.model.path = str(config.path)
     params.n_parallel = 1 if pooling else NUM_SLOTS
     params.n_ctx = config.context_tokens * params.n_parallel
@@ -268,7 +269,8 @@ class _StreamState:
             return GenerateChunk(timings=self._partial_timings(), resumable=True)
         choice = result["choices"][0]
         text: str = choice["text"]
-        entries = [_logprob(entry) for entry in (choice["logprobs"] or {}).get("content", [])]
+        logprobs: dict[str, list[dict[str, Any]]] = choice["logprobs"] or {}
+        entries = [_logprob(entry) for entry in logprobs.get("content", [])]
         if self._request.sampling.max_tokens == 0:  # llama.cpp samples one all the same.
             text, entries = "", []
         self._num_decoded += len(entries)

@@ -11,7 +11,7 @@ import re
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from composer_inference.backends.base import (
     BackendError,
@@ -105,5 +105,5 @@ def _stopped(text: str, stops: Sequence[str]) -> tuple[str, FinishReason]:
 
 
 def _rule(entry: dict[str, Any]) -> Rule:
-    fields = cast(dict[str, Any], dict(entry))
-    return Rule(**{**fields, "match": re.compile(fields["match"])})
+    fields: dict[str, Any] = {**entry, "match": re.compile(entry["match"])}
+    return Rule(**fields)

@@ -66,9 +66,7 @@ def test_a_body_that_is_no_object(serve, client, content):
 
 
 def test_a_body_that_is_too_large(serve, client):
-    answer = client(serve(RULES)).post(
-        "/v1/completions", json={"prompt": "x" * (17 * 2**20)}
-    )
+    answer = client(serve(RULES)).post("/v1/completions", json={"prompt": "x" * (17 * 2**20)})
     assert answer.status_code == 413
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncGenerator
 
 import pytest
+
 from composer_inference.backends.base import (
     BackendError,
     GenerateChunk,
@@ -81,7 +82,7 @@ async def test_several_calls():
     "text",
     [
         "No call here.",
-        "```json\n{\"colour\": \"red\"}\n```",
+        '```json\n{"colour": "red"}\n```',
         "a < b and {x} and ``` and <tool",
         'print({"name": "other"})',
     ],
