@@ -1,0 +1,128 @@
+--- `:Composer SUBCOMMAND`.
+local M = {}
+
+local server = require("composer.server")
+
+---@param message string
+local function tell(message)
+  vim.notify("Composer: " .. message)
+end
+
+---@param status composer.Status
+local function tell_status(status)
+  local model = status.model and (" (%s)"):format(status.model) or ""
+  tell(status.message .. model)
+end
+
+---@class composer.Subcommand
+---@field run fun(argument?: string)
+---@field arguments? fun(): string[]
+
+---@type table<string, composer.Subcommand>
+local subcommands = {
+  status = {
+    run = function()
+      server.execute("status", {}, tell_status)
+    end,
+  },
+  snooze = {
+    arguments = function()
+      return { "0", "5", "15", "60" }
+    end,
+    run = function(argument)
+      local minutes = argument and tonumber(argument)
+      if argument and not minutes then
+        vim.notify(("Composer: %q is not a number of minutes"):format(argument), vim.log.levels.ERROR)
+        return
+      end
+      server.execute("snooze", { minutes }, tell_status)
+    end,
+  },
+  toggle = {
+    arguments = function()
+      return { "global", vim.bo.filetype }
+    end,
+    run = function(argument)
+      local language = argument and argument ~= "global" and argument or nil
+      server.execute("toggle", { language and "language:" .. language or "global" }, function(result)
+        tell(("suggestions are %s for %s"):format(result.enabled and "on" or "off", language or "all files"))
+      end)
+    end,
+  },
+  restart = {
+    arguments = function()
+      return { "engine" }
+    end,
+    run = function(argument)
+      if argument == "engine" then
+        server.execute("restartEngine", {}, tell_status)
+      else
+        server.restart()
+      end
+    end,
+  },
+  log = {
+    run = function()
+      server.execute("showLog", {}, function(result)
+        vim.cmd.split(vim.fn.fnameescape(result.path))
+      end)
+    end,
+  },
+  pull = {
+    run = function(argument)
+      tell("fetching the model; see :Composer status")
+      server.execute("pullModel", { argument }, function(result)
+        tell("the model is in " .. result.path)
+      end)
+    end,
+  },
+  doctor = {
+    run = function()
+      local cmd = server.find()
+      if not cmd then
+        require("composer.status").missing()
+        vim.notify("Composer: composer-lsp was not found. " .. server.INSTALL, vim.log.levels.WARN)
+        return
+      end
+      vim.cmd("botright new")
+      vim.fn.jobstart({ cmd[1], "doctor" }, { term = true })
+    end,
+  },
+}
+
+---@param arguments string[]
+function M.run(arguments)
+  local subcommand = subcommands[arguments[1] or "status"]
+  if not subcommand then
+    local names = table.concat(M.names(), ", ")
+    vim.notify(("Composer: %q is none of %s"):format(arguments[1], names), vim.log.levels.ERROR)
+    return
+  end
+  subcommand.run(arguments[2])
+end
+
+---@return string[]
+function M.names()
+  local names = vim.tbl_keys(subcommands)
+  table.sort(names)
+  return names
+end
+
+---@param lead string
+---@param line string
+---@return string[]
+function M.complete(lead, line)
+  local words = vim.split(line:gsub("^.*Composer%s+", ""), "%s+")
+  local subcommand = subcommands[words[1]]
+  local candidates = {}
+  if #words <= 1 then
+    candidates = M.names()
+  elseif #words == 2 and subcommand and subcommand.arguments then
+    candidates = subcommand.arguments()
+  end
+  return vim.tbl_filter(function(candidate)
+    return vim.startswith(candidate, lead)
+  end, candidates)
+end
+
+return M
