@@ -68,6 +68,9 @@ class Engine:
     def model_infos(self) -> list[ModelInfo]:
         return [self._info(name, size) for name, size in self._loader.available().items()]
 
+    def resolve(self, model: str) -> str:
+        return self._loader.resolve(model)
+
     async def backend(self, model: str) -> Backend:
         async with self._using(model) as backend:
             return backend

@@ -75,6 +75,10 @@ class EngineService(Protocol):
 
     def model_infos(self) -> list[ModelInfo]: ...
 
+    def resolve(self, model: str) -> str:
+        """The installed model that the name means."""
+        ...
+
     async def backend(self, model: str) -> Backend:
         """The model, loaded if it was not."""
         ...

@@ -43,7 +43,8 @@ async def models(request: Request) -> Response:
 
 async def load(request: Request) -> Response:
     body = await parse.read_body(request)
-    model = parse.string(body, "model", "auto")
+    # The name that `auto` means here: clients choose the prompt's template by it.
+    model = _service(request).resolve(parse.string(body, "model", "auto"))
     await while_connected(request, _service(request).backend(model))
     return JSONResponse({"model": model, "state": "ready"})
 
