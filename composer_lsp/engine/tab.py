@@ -59,7 +59,7 @@ async def stream_completion(
             "max_tokens": max_tokens + _num_held_tokens(rendered.starts_with),
         }
         if rendered.starts_with and forcing is Forcing.GRAMMAR:
-            body["grammar"] = _beginning_with(rendered.starts_with)
+            body["grammar"] = beginning_with(rendered.starts_with)
         chunks = _behind(_chunks(client, "completions", body), rendered.starts_with)
     async with aclosing(chunks):
         async for chunk in chunks:
@@ -96,7 +96,7 @@ async def _behind(
             yield replace(chunk, text=text)
 
 
-def _beginning_with(text: str) -> str:
+def beginning_with(text: str) -> str:
     """A GBNF grammar of all texts that begin with this one."""
     literal = "".join(
         f"\\{char}" if char in '"\\' else char if char.isprintable() else f"\\U{ord(char):08X}"
