@@ -5,26 +5,28 @@ Source: the GGUF specification (ggml, docs/gguf.md), versions 2 and 3, little-en
 
 import mmap
 import struct
-from collections.abc import Mapping
+from collections.abc import Container, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NoReturn
 
 from composer_inference.backends.base import BackendError
 
 Pooling = Literal["embed", "rank"]
+Scalar = bool | int | float | str
 
 _MAGIC = b"GGUF"
-_MAX_COUNT = 10_000_000
-"""Entries of an array or of the header: more means a damaged file."""
-
-_SCALARS = {
-    0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f",
-    7: "<?", 10: "<Q", 11: "<q", 12: "<d",
+_VERSIONS = (2, 3)
+_SCALAR_FORMATS = {
+    0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f",
+    7: "?", 10: "Q", 11: "q", 12: "d",
 }  # fmt: skip
 _STRING, _ARRAY = 8, 9
 _RANK_POOLING = 4
 _ENCODERS = frozenset({"bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "modern-bert"})
+_ADDS_BOS_BY_DEFAULT = frozenset({"llama-bpe", "llama3", "llama-v3", "tekken", "chameleon"})
+"""Pre-tokenizers of models that begin with BOS where their file does not say."""
 
 
 class InvalidGgufError(BackendError):
@@ -32,98 +34,206 @@ class InvalidGgufError(BackendError):
 
 
 @dataclass(frozen=True, slots=True)
+class _Array:
+    """Where an array's items stand. They are decoded when asked for: a vocabulary of 150,000 words
+    takes 20 MB as Python strings, which no part of the engine needs for long."""
+
+    kind: int
+    num_items: int
+    offset: int
+
+
 class GgufMetadata:
-    values: Mapping[str, Any]
-    """Every key of the header; arrays are lists."""
+    """The header of one file. Scalars and strings are held, arrays are read again on demand."""
+
+    def __init__(self, path: Path, scalars: Mapping[str, Scalar], arrays: Mapping[str, _Array]):
+        self._path = path
+        self._scalars = scalars
+        self._arrays = arrays
 
     @classmethod
     def read(cls, path: Path) -> "GgufMetadata":
         """Raises: InvalidGgufError."""
         try:
-            with (
-                path.open("rb") as file,
-                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-            ):
-                return cls(_Reader(data).metadata())
-        except (OSError, ValueError, struct.error, UnicodeDecodeError) as error:
+            with _mapped(path) as data:
+                scalars, arrays = _Reader(data).header()
+        except (OSError, ValueError) as error:
             raise InvalidGgufError(f"{path} is no readable GGUF model: {error}") from error
+        return cls(path, scalars, arrays)
+
+    @property
+    def keys(self) -> frozenset[str]:
+        return frozenset(self._scalars) | frozenset(self._arrays)
+
+    def text(self, key: str) -> str | None:
+        """Raises: InvalidGgufError if the key holds anything else."""
+        value = self._scalars.get(key)
+        if value is not None and not isinstance(value, str):
+            self._wrong(key, "text")
+        return value
+
+    def integer(self, key: str) -> int | None:
+        """Raises: InvalidGgufError if the key holds anything else."""
+        value = self._scalars.get(key)
+        if isinstance(value, str | float | bool):
+            self._wrong(key, "a whole number")
+        return value
+
+    def flag(self, key: str) -> bool | None:
+        """Raises: InvalidGgufError if the key holds anything else."""
+        value = self._scalars.get(key)
+        if value is not None and not isinstance(value, bool):
+            self._wrong(key, "a boolean")
+        return value
+
+    def texts(self, key: str) -> list[str]:
+        """The strings of an array, none if the key is missing. Bytes that are no UTF-8 come as lone
+        surrogates (`surrogateescape`).
+
+        Raises: InvalidGgufError if the key holds anything else.
+        """
+        return self._items(key, "a list of texts", {_STRING})
+
+    def numbers(self, key: str) -> list[int | float]:
+        """The numbers of an array, none if the key is missing.
+
+        Raises: InvalidGgufError if the key holds anything else.
+        """
+        return self._items(key, "a list of numbers", _SCALAR_FORMATS)
 
     @property
     def architecture(self) -> str:
-        return str(self.values.get("general.architecture", ""))
+        return self.text("general.architecture") or ""
+
+    @property
+    def context_tokens(self) -> int | None:
+        """The longest context that the model was trained for."""
+        return self.integer(f"{self.architecture}.context_length")
 
     @property
     def pooling(self) -> Pooling | None:
         """What the model's output is pooled to; None for a model that generates text."""
-        kind = self.values.get(f"{self.architecture}.pooling_type", 0)
+        kind = self.integer(f"{self.architecture}.pooling_type")
         if kind == _RANK_POOLING:
             return "rank"
         return "embed" if kind or self.architecture in _ENCODERS else None
 
     @property
     def chat_template(self) -> str | None:
-        return cast("str | None", self.values.get("tokenizer.chat_template"))
+        return self.text("tokenizer.chat_template")
+
+    @property
+    def adds_bos(self) -> bool:
+        """Whether llama.cpp itself puts BOS before a prompt."""
+        says = self.flag("tokenizer.ggml.add_bos_token")
+        if says is not None:
+            return says
+        model = self.text("tokenizer.ggml.model")
+        return model in {"llama", "bert"} or (
+            self.text("tokenizer.ggml.pre") in _ADDS_BOS_BY_DEFAULT
+        )
 
     @property
     def special_tokens(self) -> dict[str, str]:
-        """`bos_token` and `eos_token` as text, those that the model has."""
-        tokens: list[str] = self.values.get("tokenizer.ggml.tokens", [])
-        found: dict[str, str] = {}
-        for name in ("bos", "eos"):
-            index = self.values.get(f"tokenizer.ggml.{name}_token_id")
-            if isinstance(index, int) and 0 <= index < len(tokens):
-                found[f"{name}_token"] = tokens[index]
+        """`bos_token` and `eos_token` as a chat template is to write them, those that the model has.
+        BOS is empty where llama.cpp adds it: written as well, it would stand there twice."""
+        ids = {name: self.integer(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos")}
+        tokens = self.texts("tokenizer.ggml.tokens") if any(ids.values()) else []
+        found = {
+            f"{name}_token": tokens[index]
+            for name, index in ids.items()
+            if index is not None and 0 <= index < len(tokens)
+        }
+        if self.adds_bos:
+            found["bos_token"] = ""
         return found
+
+    def _items(self, key: str, expected: str, kinds: Container[int]) -> list[Any]:
+        if key in self._scalars:
+            self._wrong(key, expected)
+        array = self._arrays.get(key)
+        if array is None:
+            return []
+        if array.kind not in kinds:
+            self._wrong(key, expected)
+        try:
+            with _mapped(self._path) as data:
+                return _Reader(data, array.offset).items(array)
+        except (OSError, ValueError) as error:
+            raise InvalidGgufError(f"{self._path} cannot be read again: {error}") from error
+
+    def _wrong(self, key: str, expected: str) -> NoReturn:
+        raise InvalidGgufError(f"{key} of {self._path} is not {expected}")
 
 
 class _Reader:
-    def __init__(self, data: mmap.mmap) -> None:
-        self._data = data
-        self._at = 0
+    """Reads values one after the other. Raises ValueError for what no GGUF file holds."""
 
-    def metadata(self) -> dict[str, Any]:
+    def __init__(self, data: mmap.mmap, at: int = 0) -> None:
+        self._data = data
+        self._at = at
+
+    def header(self) -> tuple[dict[str, Scalar], dict[str, _Array]]:
         if self._take(4) != _MAGIC:
             raise ValueError("it does not begin with GGUF")
-        version = self._scalar("<I")
-        if version not in (2, 3):
+        version: int = self._scalar("I")
+        if version not in _VERSIONS:
             raise ValueError(f"its version {version} is neither 2 nor 3")
-        self._scalar("<Q")  # The number of tensors.
-        return {self._string(): self._value(self._scalar("<I")) for _ in range(self._count())}
+        self._scalar("Q")  # The number of tensors.
+        scalars: dict[str, Scalar] = {}
+        arrays: dict[str, _Array] = {}
+        for _ in range(self._scalar("Q")):
+            key, kind = self._string(), self._scalar("I")
+            if key in scalars or key in arrays:
+                raise ValueError(f"the key {key} stands there twice")
+            if kind == _ARRAY:
+                arrays[key] = self._array()
+            else:
+                scalars[key] = self._value(kind)
+        return scalars, arrays
 
-    def _value(self, kind: int) -> Any:
+    def items(self, array: _Array) -> list[Any]:
+        if array.kind == _STRING:
+            return [self._string() for _ in range(array.num_items)]
+        form = f"<{array.num_items}{_SCALAR_FORMATS[array.kind]}"
+        return list(struct.unpack(form, self._take(struct.calcsize(form))))
+
+    def _array(self) -> _Array:
+        array = _Array(kind=self._scalar("I"), num_items=self._scalar("Q"), offset=self._at)
+        if array.kind == _STRING:
+            for _ in range(array.num_items):
+                self._take(self._scalar("Q"))
+        elif array.kind in _SCALAR_FORMATS:
+            self._take(array.num_items * struct.calcsize("<" + _SCALAR_FORMATS[array.kind]))
+        else:
+            raise ValueError(f"an array has items of the unknown type {array.kind}")
+        return array
+
+    def _value(self, kind: int) -> Scalar:
         if kind == _STRING:
             return self._string()
-        if kind == _ARRAY:
-            return self._array()
-        if kind not in _SCALARS:
+        if kind not in _SCALAR_FORMATS:
             raise ValueError(f"a value has the unknown type {kind}")
-        return self._scalar(_SCALARS[kind])
-
-    def _array(self) -> list[Any]:
-        kind, count = self._scalar("<I"), self._count()
-        if kind in _SCALARS:
-            form = f"<{count}{_SCALARS[kind][1]}"
-            return list(struct.unpack(form, self._take(struct.calcsize(form))))
-        return [self._value(kind) for _ in range(count)]
+        return self._scalar(_SCALAR_FORMATS[kind])
 
     def _string(self) -> str:
-        # A vocabulary may hold bytes that are no UTF-8; they must not lose the rest.
-        return self._take(self._scalar("<Q")).decode("utf-8", "surrogateescape")
-
-    def _count(self) -> int:
-        count = self._scalar("<Q")
-        if count > _MAX_COUNT:
-            raise ValueError(f"it claims {count} entries")
-        return count
+        return self._take(self._scalar("Q")).decode("utf-8", "surrogateescape")
 
     def _scalar(self, form: str) -> Any:
-        (value,) = struct.unpack(form, self._take(struct.calcsize(form)))
+        (value,) = struct.unpack("<" + form, self._take(struct.calcsize("<" + form)))
         return value
 
     def _take(self, num_bytes: int) -> bytes:
+        # The length comes from the file: checked before anything is allocated for it.
         end = self._at + num_bytes
         if end > len(self._data):
             raise ValueError("it is cut short")
         taken = self._data[self._at : end]
         self._at = end
         return taken
+
+
+@contextmanager
+def _mapped(path: Path) -> Generator[mmap.mmap, None, None]:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        yield data

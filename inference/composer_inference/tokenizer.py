@@ -1,91 +1,120 @@
-"""A model's tokenizer, built from the vocabulary in its GGUF file.
+"""A model's tokenizer, built from the vocabulary in its GGUF file; the ids are llama.cpp's own.
 
-xllamacpp offers no tokeniser, so the `tokenizers` library gets the same vocabulary, merges and
-pre-tokeniser as llama.cpp uses (src/llama-vocab.cpp, `llm_tokenizer_bpe`).
+xllamacpp offers no tokenizer. Source of what is special: llama.cpp, src/llama-vocab.cpp
+(`tokenizer_st_partition` and the loading of `tokenizer.ggml.token_type`).
 """
 
-from typing import Any, cast
-
-from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers
-from tokenizers import Tokenizer as HuggingFaceTokenizer
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 from composer_inference.backends.base import MissingCapabilityError
+from composer_inference.bpe import BytePairEncoder
 from composer_inference.gguf import GgufMetadata
+from composer_inference.spm import SentencePieceEncoder
 
-_WORDS = (
-    r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+"
-    r"|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_UNKNOWN, _CONTROL, _USER_DEFINED = 2, 3, 4
+"""Values of `tokenizer.ggml.token_type`."""
+
+_ALWAYS_CONTROL = re.compile(
+    r"<\|(eot_id|im_end|end|return|calls?|flush|endoftext|eom_id|end_of_text|tool_response)\|?>"
+    r"|<\|(fim_(prefix|suffix|middle|pad|repo)|(code_)?(prefix|suffix|middle))\|>"
+    r"|<\|(repo_name|file_sep)\|>|<fim[-_](prefix|suffix|middle|pad)>|<fim-repo>|<reponame>"
+    r"|▁?<(PRE|SUF|MID)>|<(PAD|REPO|EOT|eos)>|_<EOT>|\[(EOT|EOS|PAD)\]|</s>|<turn\|>|\[e~\["
+    r"|<end_of_(turn|utterance)>|<｜(fim▁(begin|hole|end)|end▁of▁sentence)｜>"
 )
-_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"
+"""Tokens that llama.cpp takes for control tokens by their text, whatever their file says."""
 
-_PATTERNS: dict[str, tuple[str, ...]] = {
-    "qwen2": (_WORDS % "",),
-    "deepseek-r1-qwen": (_WORDS % "",),
-    "llama-bpe": (_WORDS % "{1,3}",),
-    "llama3": (_WORDS % "{1,3}",),
-    "gpt-2": (_GPT2,),
-    "default": (_GPT2,),
-    "smollm": (r"\p{N}", _GPT2),
-    "starcoder": (r"\p{N}", _GPT2),
-    "refact": (r"\p{N}", _GPT2),
-    "codeshell": (r"\p{N}", _GPT2),
-    "command-r": (r"\p{N}", _GPT2),
-}
-"""Regular expressions that cut a text before merges, by `tokenizer.ggml.pre`."""
+_PATCHED_MODELS = re.compile("phi-?3|modern-bert", re.IGNORECASE)
+"""Names of models whose special tokens swallow the spaces beside them, by a table in llama.cpp."""
 
-_SPECIAL_KINDS = frozenset({3, 4})
-"""Control and user-defined tokens of `tokenizer.ggml.token_type`."""
+
+class _Encode(Protocol):
+    def __call__(self, text: str, *, after_special: bool) -> list[int]: ...
 
 
 class Tokenizer:
-    def __init__(self, plain: HuggingFaceTokenizer, special: HuggingFaceTokenizer) -> None:
-        self._plain = plain
-        self._special = special
+    def __init__(
+        self, encode: _Encode, always: Sequence[tuple[str, int]], control: Sequence[tuple[str, int]]
+    ) -> None:
+        """`always`: tokens found in any text, with their ids; `control`: only where asked for."""
+        self._encode = encode
+        self._cut_always = _cutter(always)
+        self._cut_all = _cutter([*always, *control])
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
-        """Token ids; `special` recognises control tokens that are written in the text."""
-        tokenizer = self._special if special else self._plain
-        return tokenizer.encode(text, add_special_tokens=False).ids
-
-    def decode(self, token_ids: list[int]) -> str:
-        return self._special.decode(token_ids, skip_special_tokens=False)
+        """Token ids, without BOS; `special` recognises control tokens that are written in the text."""
+        ids: list[int] = []
+        after_special = True
+        for part in (self._cut_all if special else self._cut_always)(text):
+            if isinstance(part, int):
+                ids.append(part)
+            else:
+                ids += self._encode(part, after_special=after_special)
+            after_special = isinstance(part, int)
+        return ids
 
 
 def build_tokenizer(metadata: GgufMetadata) -> Tokenizer:
-    """Raises: MissingCapabilityError for a kind of vocabulary that is not known to be exact."""
-    kind = metadata.values.get("tokenizer.ggml.model")
-    pre = str(metadata.values.get("tokenizer.ggml.pre", "default"))
-    if kind != "gpt2" or pre not in _PATTERNS:
-        raise MissingCapabilityError(
-            f"no exact tokenizer is known for the vocabulary {kind!r} with pre-tokenizer {pre!r}"
-        )
-    return Tokenizer(
-        _bpe(metadata.values, _PATTERNS[pre], with_special=False),
-        _bpe(metadata.values, _PATTERNS[pre], with_special=True),
-    )
-
-
-def _bpe(values: Any, patterns: tuple[str, ...], *, with_special: bool) -> HuggingFaceTokenizer:
-    tokens: list[str] = values["tokenizer.ggml.tokens"]
-    merges = [tuple(merge.split(" ", 1)) for merge in values["tokenizer.ggml.merges"]]
-    vocabulary = {token: index for index, token in enumerate(tokens)}
-    tokenizer = HuggingFaceTokenizer(
-        models.BPE(vocab=vocabulary, merges=merges, ignore_merges=False)
-    )
-    cuts: list[Any] = [
-        pre_tokenizers.Split(Regex(pattern), behavior="isolated") for pattern in patterns
+    """Raises: MissingCapabilityError for a vocabulary that is not known to be encoded exactly;
+    InvalidGgufError."""
+    name = metadata.text("general.name") or ""
+    if _PATCHED_MODELS.search(name):
+        raise MissingCapabilityError(f"no exact tokenizer is known for the model {name!r}")
+    tokens = [
+        token or f"[EMPTY_{index}]"
+        for index, token in enumerate(metadata.texts("tokenizer.ggml.tokens"))
     ]
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [*cuts, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
-    )
-    tokenizer.decoder = decoders.ByteLevel()
-    if with_special:
-        kinds: list[int] = values.get("tokenizer.ggml.token_type", [])
-        cast(Any, tokenizer).add_special_tokens(
-            [
-                AddedToken(token, special=True, normalized=False)
-                for token, kind in zip(tokens, kinds, strict=False)
-                if kind in _SPECIAL_KINDS
-            ]
-        )
-    return tokenizer
+    kinds = metadata.numbers("tokenizer.ggml.token_type")
+    always: list[tuple[str, int]] = []
+    control: list[tuple[str, int]] = []
+    for token_id, (token, kind) in enumerate(zip(tokens, kinds, strict=False)):
+        if _ALWAYS_CONTROL.fullmatch(token) or kind in (_UNKNOWN, _CONTROL):
+            control.append((token, token_id))
+        elif kind == _USER_DEFINED:
+            always.append((token, token_id))
+    return Tokenizer(_encoder(metadata, tokens), always, control)
+
+
+def _encoder(metadata: GgufMetadata, tokens: Sequence[str]) -> _Encode:
+    match metadata.text("tokenizer.ggml.model"):
+        case "gpt2":
+            pre = metadata.text("tokenizer.ggml.pre") or "default"
+            return BytePairEncoder(pre, tokens, metadata.texts("tokenizer.ggml.merges")).encode
+        case "llama":
+            prefix = metadata.flag("tokenizer.ggml.add_space_prefix")
+            return SentencePieceEncoder(
+                tokens,
+                metadata.numbers("tokenizer.ggml.scores"),
+                add_space_prefix=prefix is None or prefix,
+            ).encode
+        case other:
+            raise MissingCapabilityError(f"no exact tokenizer is known for a {other!r} vocabulary")
+
+
+def _cutter(special: Sequence[tuple[str, int]]) -> Callable[[str], Iterator[str | int]]:
+    """Cuts a text at special tokens, the longest first wherever it stands in the text."""
+    longest_first = sorted(special, key=lambda entry: -len(entry[0].encode("utf-8", "replace")))
+    any_of = re.compile("|".join(re.escape(token) for token, _ in longest_first) or r"(?!)")
+
+    def cut(text: str) -> Iterator[str | int]:
+        parts: list[str | int] = [text]
+        # Few of the thousands of tokens that some models have occur in one text.
+        if any_of.search(text):
+            for token, token_id in longest_first:
+                if token in text:
+                    parts = [piece for part in parts for piece in _split(part, token, token_id)]
+        return (part for part in parts if part != "")
+
+    return cut
+
+
+def _split(part: str | int, token: str, token_id: int) -> Iterator[str | int]:
+    if isinstance(part, int):
+        yield part
+        return
+    before, *others = part.split(token)
+    yield before
+    for other in others:
+        yield token_id
+        yield other
