@@ -41,7 +41,7 @@ class LlamaCppLoader:
         """`threads` 0: one per physical core; never more than those this process may use."""
         self._store = ModelStore()
         self._hardware = read_hardware()
-        cores = self._hardware.num_compute_cores
+        cores = self._hardware.num_usable_cores
         self.threads = min(threads or cores, cores)
         self._context_tokens = context_tokens
 

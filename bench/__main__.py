@@ -1,0 +1,43 @@
+"""`make bench`: what Composer costs and how fast it answers, beside named peers in the same run.
+
+    python -m bench [start-up] [keystroke] [ghost-text] [load] [cancel]    (default: all)
+
+Needs the model qwen2.5-coder-0.5b for all but the first two. Every table is printed with the
+machine; quote ratios, not seconds.
+"""
+
+import argparse
+import asyncio
+import platform
+from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+
+from bench import engine_load, ghost_text, keystroke, start_up
+from composer_inference.hardware import read_hardware
+
+PARTS: dict[str, Callable[[], Awaitable[None]]] = {
+    "start-up": start_up.run,
+    "keystroke": keystroke.run,
+    "ghost-text": ghost_text.run,
+    "load": engine_load.run_busy,
+    "cancel": engine_load.run_priorities,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="which tables")
+    chosen = parser.parse_args().parts or list(PARTS)
+    hardware = read_hardware()
+    print(
+        f"{platform.processor() or platform.machine()}, {hardware.num_usable_cores} cores, "
+        f"{hardware.total_memory_bytes / 1e9:.0f} GB, {platform.system()}; Python "
+        f"{platform.python_version()}, pygls {version('pygls')}, xllamacpp {version('xllamacpp')}"
+    )
+    for name in chosen:
+        print(f"\n== {name}", flush=True)
+        asyncio.run(PARTS[name]())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Engine processes and the peer's server, for the length of a block."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+
+from composer_inference.models.store import ModelStore
+from tests.support.lsp import server_environment
+
+MODEL = "qwen2.5-coder-0.5b"
+START_LIMIT_S = 60
+
+PEER = """
+import sys, xllamacpp
+params = xllamacpp.CommonParams()
+params.model.path, params.hostnames = sys.argv[1], [sys.argv[2]]
+params.n_ctx, params.n_parallel, params.verbosity = 8192, 1, -1
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = int(sys.argv[3])
+server = xllamacpp.Server(params)
+sys.stdin.read()
+"""
+"""llama.cpp's own HTTP server with its defaults, and as many threads as ours."""
+
+
+@asynccontextmanager
+async def scripted_engine(folder: Path, script: Path) -> AsyncGenerator[httpx.AsyncClient]:
+    arguments = ["--backend", "scripted", "--script", str(script)]
+    async with _engine(folder, arguments, server_environment(folder)) as client:
+        yield client
+
+
+@asynccontextmanager
+async def real_engine(folder: Path) -> AsyncGenerator[httpx.AsyncClient]:
+    """Our engine with the model that is installed for this user, loaded."""
+    env = server_environment(folder)
+    del env["COMPOSER_DATA_DIR"]
+    async with _engine(folder, [], env) as client:
+        (await client.post("/composer/load", json={"model": MODEL})).raise_for_status()
+        yield client
+
+
+@asynccontextmanager
+async def peer_server(folder: Path, threads: int) -> AsyncGenerator[httpx.AsyncClient]:
+    path = folder / "peer.sock"
+    command = [sys.executable, "-c", PEER, str(ModelStore().path(MODEL)), str(path), str(threads)]
+    with _process(command, {}) as process:
+        async with _client(path) as client:
+            await _until_ready(client, process)
+            yield client
+
+
+@asynccontextmanager
+async def _engine(
+    folder: Path, arguments: list[str], env: Mapping[str, str]
+) -> AsyncGenerator[httpx.AsyncClient]:
+    command = [sys.executable, "-m", "composer_lsp", "engine", *arguments]
+    with _process(command, env) as process:
+        async with _client(folder / "r" / "engine.sock") as client:
+            await _until_ready(client, process)
+            yield client
+
+
+class _process:  # noqa: N801
+    def __init__(self, command: list[str], env: Mapping[str, str]) -> None:
+        self._command, self._env = command, env
+
+    def __enter__(self) -> subprocess.Popen[bytes]:
+        self._running = subprocess.Popen(
+            self._command,
+            env={**os.environ, **self._env},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        return self._running
+
+    def __exit__(self, *_: object) -> None:
+        self._running.terminate()
+        self._running.wait(START_LIMIT_S)
+
+
+def _client(path: Path) -> httpx.AsyncClient:
+    transport = httpx.AsyncHTTPTransport(uds=str(path))
+    return httpx.AsyncClient(transport=transport, base_url="http://engine", timeout=600)
+
+
+async def _until_ready(client: httpx.AsyncClient, process: subprocess.Popen[bytes]) -> None:
+    async with asyncio.timeout(START_LIMIT_S):
+        while True:
+            if process.poll() is not None:
+                raise RuntimeError(f"the server ended with {process.returncode}")
+            try:
+                if (await client.get("/health")).status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            await asyncio.sleep(0.05)
