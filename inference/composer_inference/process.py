@@ -8,7 +8,11 @@ first, so that its successor starts while the last requests finish.
 import asyncio
 import logging
 import os
+import signal
+import sys
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 
 import uvicorn
 from filelock import FileLock, Timeout
@@ -86,8 +90,21 @@ class _EngineProcess:
                 return
 
 
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        # uvicorn raises a caught signal once more when it is done, which would end the process
+        # before the endpoint is withdrawn and the models are freed.
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+
+
 def _make_server(app: Starlette) -> uvicorn.Server:
-    return uvicorn.Server(
+    # asyncio's loop has no signal handlers on Windows; there uvicorn's own way has to do.
+    kind = uvicorn.Server if sys.platform == "win32" else _Server
+    return kind(
         uvicorn.Config(
             app,
             log_config=None,
