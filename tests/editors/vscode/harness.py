@@ -161,7 +161,7 @@ def spawned(
 
 def server_program() -> str:
     """`composer-lsp` of the environment that runs the tests."""
-    return os.environ.get("COMPOSER_TEST_PROGRAM", f"{sys.prefix}/bin/composer-lsp")
+    return f"{sys.prefix}/bin/composer-lsp"
 
 
 def user_environment(home: Path, runtime: Path) -> dict[str, str]:
