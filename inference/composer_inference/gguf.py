@@ -8,6 +8,7 @@ import struct
 from collections.abc import Container, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -133,7 +134,7 @@ class GgufMetadata:
             self.text("tokenizer.ggml.pre") in _ADDS_BOS_BY_DEFAULT
         )
 
-    @property
+    @cached_property
     def special_tokens(self) -> dict[str, str]:
         """`bos_token` and `eos_token` as a chat template is to write them, those that the model has.
         BOS is empty where llama.cpp adds it: written as well, it would stand there twice."""
