@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -26,7 +26,7 @@ VSIX = ROOT / "build" / "composer.vsix"
 def testbed() -> Path:
     folder = Path(os.environ.get("COMPOSER_TESTBEDS", Path.home() / ".cache/composer-testbeds"))
     if not (folder / "vscode" / "versions").exists():
-        _unavailable(f"VS Code is not in {folder / 'vscode'}: run scripts/editors/vscode.sh")
+        unavailable(f"VS Code is not in {folder / 'vscode'}: run scripts/editors/vscode.sh")
     return folder / "vscode"
 
 
@@ -34,7 +34,7 @@ def testbed() -> Path:
 def extensions(testbed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An extensions folder with the packaged extension installed."""
     if not VSIX.exists():
-        _unavailable(f"{VSIX} is missing: run make vscode")
+        unavailable(f"{VSIX} is missing: run make vscode")
     folder = tmp_path_factory.mktemp("extensions")
     install_extensions(testbed, folder, VSIX)
     return folder
@@ -82,7 +82,8 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def _unavailable(reason: str) -> None:
+def unavailable(reason: str) -> NoReturn:
+    """Skips the test, or fails it where everything has to be there (COMPOSER_REQUIRE_EDITORS=1)."""
     if os.environ.get("COMPOSER_REQUIRE_EDITORS") == "1":
         pytest.fail(reason)
     pytest.skip(reason)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from composer_inference import environment
+from composer_inference.models.store import ModelStore
 
-from .conftest import StartVSCode
+from .conftest import StartVSCode, unavailable
 
 MODEL = "qwen2.5-coder-0.5b"
 LIMIT_S = 240
@@ -19,6 +20,8 @@ pytestmark = [pytest.mark.editor, pytest.mark.model]
 def test_model_on_this_machine_completes_a_real_file(
     start_vscode: StartVSCode, folder: Path
 ) -> None:
+    if ModelStore().find(MODEL) is None:
+        unavailable(f"{MODEL} is not installed: run composer-lsp model pull {MODEL}")
     package = folder / "json"
     shutil.copytree(
         Path(json.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
