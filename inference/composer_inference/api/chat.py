@@ -171,10 +171,11 @@ async def _whole(model: str, events: AsyncGenerator[dict[str, Any], None]) -> di
     last: dict[str, Any] = {}
     async with aclosing(events):
         async for last in events:
-            choice = last["choices"][0]
+            choice: dict[str, Any] = last["choices"][0]
             content.append(choice["delta"].get("content", ""))
             calls += choice["delta"].get("tool_calls", [])
-            logprobs += (choice["logprobs"] or {}).get("content", [])
+            if choice["logprobs"] is not None:
+                logprobs += choice["logprobs"]["content"]
     message: dict[str, Any] = {"role": "assistant", "content": "".join(content) or None}
     if calls:
         message["tool_calls"] = [
@@ -182,13 +183,13 @@ async def _whole(model: str, events: AsyncGenerator[dict[str, Any], None]) -> di
         ]
     elif message["content"] is None:
         message["content"] = ""
-    choice = {
+    whole: dict[str, Any] = {
         "index": 0,
         "message": message,
         "logprobs": {"content": logprobs} if logprobs else None,
         "finish_reason": last["choices"][0]["finish_reason"],
     }
-    return {**last, **header("chat.completion", model), "choices": [choice]}
+    return {**last, **header("chat.completion", model), "choices": [whole]}
 
 
 def _read_chat(body: Mapping[str, Any]) -> _ChatRequest:
@@ -240,7 +241,7 @@ def _text(index: int, content: object) -> str:
 
 
 def _read_tools(body: Mapping[str, Any]) -> Tools:
-    value = body.get("tools") or []
+    value = cast(list[dict[str, Any]], body.get("tools") or [])
     try:
         return Tools(value)
     except (KeyError, TypeError, AttributeError):
@@ -269,8 +270,8 @@ def _read_format(body: Mapping[str, Any]) -> dict[str, Any] | None:
             return None
         case {"type": "json_object"}:
             return {"type": "object"}
-        case {"type": "json_schema", "json_schema": {"schema": dict() as schema}}:
-            return cast(dict[str, Any], schema)
+        case {"type": "json_schema", "json_schema": {"schema": dict()}}:
+            return cast(dict[str, Any], value["json_schema"]["schema"])
         case _:
             raise invalid("response_format must be text, json_object, or json_schema with a schema")
 

@@ -118,10 +118,9 @@ def integer(
 
 
 def strings(body: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    value = body.get(name)
-    values = cast(
-        list[object], [] if value is None else value if isinstance(value, list) else [value]
-    )
+    value: object = body.get(name)
+    items: object = [] if value is None else value if isinstance(value, list) else [value]
+    values = cast(list[object], items)
     if not all(isinstance(item, str) and item for item in values):
         raise _wrong(name, value, "a string or a list of strings, none empty")
     return tuple(cast(list[str], values))

@@ -1,44 +1,64 @@
-"""Which model `auto` means on this machine, and why."""
+"""Which model `auto` means on this machine."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from composer_inference.hardware import Hardware
-from composer_inference.models.catalog import CATALOG, QWEN_CODER_0_5B, QWEN_CODER_1_5B
+from composer_inference.models.catalog import (
+    CATALOG,
+    QWEN_CODER_0_5B,
+    QWEN_CODER_1_5B,
+    ModelSpec,
+)
 
-MIN_CORES = 4
-MIN_MEMORY_BYTES = 8_000_000_000
-"""What the larger model needs to answer while one types."""
+_MIN_CORES = 4
+_MIN_MEMORY_BYTES = 7_500_000_000
+"""A machine that is sold with 8 GB reports a little less than 8e9."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Choice:
     name: str
     reason: str
-    """A sentence for people."""
+    """One sentence for the user."""
 
 
-def choose_model(hardware: Hardware, installed: Collection[str] = ()) -> Choice:
-    """The best model for the hardware; if that one is not installed but another suitable one is,
-    that other, so that nothing is fetched which the user can do without."""
-    best = _for_hardware(hardware)
+def recommend_model(hardware: Hardware) -> Choice:
+    """What suits the hardware, installed or not; this is what `model pull` without a name
+    fetches."""
+    cores, memory = hardware.num_usable_cores, hardware.total_memory_bytes
+    facts = f"{cores} usable cores and {memory / 1e9:.1f} GB of memory"
+    is_small = cores < _MIN_CORES or memory < _MIN_MEMORY_BYTES
+    spec = QWEN_CODER_0_5B if is_small else QWEN_CODER_1_5B
+    bound = f"{_MIN_CORES} cores and 8 GB"
+    reason = (
+        f"{spec.name} suits {facts}: less than {bound}"
+        if is_small
+        else f"{spec.name} suits {facts}: at least {bound}"
+    )
+    return Choice(name=spec.name, reason=reason)
+
+
+def choose_model(hardware: Hardware, installed: Collection[str]) -> Choice:
+    """What `auto` means, given the names of the installed models.
+
+    The recommended model if it is installed or nothing else would do; else the nearest in size of
+    the installed ones that the catalogue holds fit for code: a suggestion now is worth more than a
+    better one after a download, and the reason names the better one. Files that the user registered
+    are never chosen, for nothing is known of them: a setting names them.
+    """
+    best = recommend_model(hardware)
     if best.name in installed:
         return best
-    for spec in CATALOG:
-        if spec.roles and spec.name in installed:
-            return Choice(
-                spec.name, f"it is installed; {best.name} would be chosen otherwise: {best.reason}"
-            )
-    return best
+    fit = [spec for spec in CATALOG if "tab" in spec.roles and spec.name in installed]
+    if not fit:
+        return best
+    spec = min(fit, key=lambda spec: abs(spec.size_bytes - _spec(best.name).size_bytes))
+    return Choice(
+        name=spec.name,
+        reason=f"{spec.name} is installed; {best.reason} (composer-lsp model pull {best.name})",
+    )
 
 
-def _for_hardware(hardware: Hardware) -> Choice:
-    cores, memory = hardware.num_compute_cores, hardware.total_memory_bytes
-    machine = f"{cores} cores and {memory / 1e9:.0f} GB of memory"
-    if cores < MIN_CORES or memory < MIN_MEMORY_BYTES:
-        return Choice(
-            QWEN_CODER_0_5B.name,
-            f"this machine has {machine}; the larger model wants {MIN_CORES} cores and "
-            f"{MIN_MEMORY_BYTES / 1e9:.0f} GB to answer while one types",
-        )
-    return Choice(QWEN_CODER_1_5B.name, f"this machine has {machine}")
+def _spec(name: str) -> ModelSpec:
+    return next(spec for spec in CATALOG if spec.name == name)

@@ -1,12 +1,14 @@
 """An installed model, and the manifest that describes it on disk."""
 
 import json
+import logging
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from composer_inference.models.errors import ModelFileError
 from composer_inference.models.files import write_durably
+
+logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
 
@@ -49,10 +51,7 @@ class InstalledModel:
 
 
 def read_manifest(folder: Path) -> InstalledModel | None:
-    """The model described in the folder, None if there is none.
-
-    Raises: ModelFileError if the manifest is not one.
-    """
+    """The model described in the folder, None if there is none or the description is damaged."""
     path = folder / MANIFEST
     try:
         value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -66,11 +65,9 @@ def read_manifest(folder: Path) -> InstalledModel | None:
         )
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (ValueError, KeyError, TypeError) as error:
-        raise ModelFileError(
-            f"{path} is not a model's manifest; remove the folder {folder} and fetch the model "
-            f"again: composer-lsp model pull {folder.name}"
-        ) from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        logger.warning("%s does not describe a model, which is ignored: %s", path, error)
+        return None
 
 
 def write_manifest(folder: Path, model: InstalledModel) -> None:

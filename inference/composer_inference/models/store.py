@@ -10,13 +10,14 @@ A finished download becomes visible by one rename of its folder.
 
 import re
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from composer_inference.backends.base import BackendError
+from filelock import FileLock, Timeout
+
 from composer_inference.environment import data_dir
-from composer_inference.gguf import GgufMetadata
+from composer_inference.gguf import GgufMetadata, InvalidGgufError
 from composer_inference.models.catalog import CATALOG, ModelSpec, find_spec
 from composer_inference.models.errors import (
     InvalidModelFileError,
@@ -32,10 +33,10 @@ from composer_inference.models.installed import (
     read_manifest,
     write_manifest,
 )
-from composer_inference.models.lock import locked
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _RESERVED = frozenset({"auto"})
+_LOCK_POLL_S = 0.2
 
 
 class ModelStore:
@@ -57,13 +58,8 @@ class ModelStore:
         return [model for model in found if model is not None]
 
     def find(self, name: str) -> InstalledModel | None:
-        """The installed model of this name, None if there is none.
-
-        Raises: ModelFileError if its manifest cannot be read.
-        """
-        if not _NAME.fullmatch(name):
-            return None
-        return read_manifest(self.directory / name)
+        """The installed model of this name, None if there is none."""
+        return read_manifest(self.directory / name) if _NAME.fullmatch(name) else None
 
     def get(self, name: str) -> InstalledModel:
         """The installed model, its file present and of the right size.
@@ -133,6 +129,7 @@ class ModelStore:
                     f"{name} is installed already; choose another name with --name, "
                     f"or remove it first: composer-lsp model remove {name}"
                 )
+            self._clear(name)
             write_manifest(self.directory / name, model)
         return model
 
@@ -140,7 +137,7 @@ class ModelStore:
         """Delete the model, or forget a registered file and leave it where it is. An engine that
         has it loaded keeps it until it leaves.
 
-        Raises: ModelNotInstalledError, UnknownModelError, ModelFileError.
+        Raises: ModelNotInstalledError, UnknownModelError.
         """
         if self.find(name) is None:
             raise self._missing(name)
@@ -148,17 +145,23 @@ class ModelStore:
             model = self.find(name)
             if model is None:  # another process was faster
                 raise self._missing(name)
-            folder = self.directory / name
-            (folder / MANIFEST).unlink()
-            shutil.rmtree(folder)
+            self._clear(name)
         return model
 
-    def lock(
-        self, name: str, *, on_wait: Callable[[], None] = lambda: None
-    ) -> AbstractContextManager[None]:
-        """Held while the model is changed, by one process at a time. `on_wait` is called again and
-        again while another one holds it; what it raises ends the wait."""
-        return locked(self.directory / ".locks" / name, on_wait=on_wait)
+    @contextmanager
+    def lock(self, name: str, *, on_wait: Callable[[], None] = lambda: None) -> Generator[None]:
+        """Held while the model is changed, by one process at a time; a holder's death releases it.
+        `on_wait` is called again and again while another one holds it; what it raises ends the
+        wait."""
+        path = self.directory / ".locks" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path)
+        while not _acquire(lock):
+            on_wait()
+        try:
+            yield
+        finally:
+            lock.release()
 
     def partial_dir(self, name: str) -> Path:
         """Where a download of this model is put together."""
@@ -176,12 +179,17 @@ class ModelStore:
             source=source,
         )
         write_manifest(partial, model)
-        if folder.exists():  # damaged, or the folder of a removal that was interrupted
-            (folder / MANIFEST).unlink(missing_ok=True)
-            shutil.rmtree(folder)
+        self._clear(spec.name)
         partial.rename(folder)
         sync_dir(self.directory)
         return model
+
+    def _clear(self, name: str) -> None:
+        folder = self.directory / name
+        if folder.exists():
+            # The manifest first: what is left of an interrupted removal is no model.
+            (folder / MANIFEST).unlink(missing_ok=True)
+            shutil.rmtree(folder)
 
     def _name_for(self, path: Path, digest: str) -> str:
         for spec in self.catalog:
@@ -215,8 +223,20 @@ class ModelStore:
         )
 
 
-def _check_gguf(path: Path) -> None:
+def _acquire(lock: FileLock) -> bool:
     try:
-        GgufMetadata.read(path)
-    except BackendError as error:
+        lock.acquire(timeout=_LOCK_POLL_S)
+    except Timeout:
+        return False
+    return True
+
+
+def _check_gguf(path: Path) -> None:
+    if not path.is_file():
+        raise InvalidModelFileError(f"there is no file {path}")
+    try:
+        metadata = GgufMetadata.read(path)
+    except InvalidGgufError as error:
         raise InvalidModelFileError(str(error)) from error
+    if not metadata.architecture:
+        raise InvalidModelFileError(f"{path} is a GGUF file that names no model architecture")
