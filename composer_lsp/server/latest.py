@@ -26,6 +26,9 @@ class Latest(Generic[T]):
         task.add_done_callback(lambda _: self._forget(key, task))
         return task
 
+    def running(self, key: str) -> asyncio.Task[T] | None:
+        return self._running.get(key)
+
     def result(self, task: asyncio.Task[T]) -> T:
         """Of a finished task. Raises: SupersededError."""
         if task.cancelled():

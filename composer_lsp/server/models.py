@@ -69,7 +69,6 @@ def auto_model() -> str:
     # Needed once in the life of an installation.
     from composer_inference.hardware import read_hardware
     from composer_inference.models.choose import choose_model
-
     from composer_inference.models.store import ModelStore
 
     installed = tuple(model.name for model in ModelStore().installed())

@@ -5,7 +5,7 @@ Mutable, and only on the event loop; what leaves it are immutable snapshots.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -51,6 +51,9 @@ class Session:
         self._conditions = Conditions(editor, self.board)
         self._service: asyncio.Task[CompletionService] | None = None
         self._running: Latest[Suggestion | None] = Latest()
+        self._places: dict[str, tuple[int, int]] = {}
+        self.last_timings: Mapping[str, float] = {}
+        """Milliseconds of each stage of the last suggestion that was given to the client."""
         self._background: set[asyncio.Task[None]] = set()
 
     @property
@@ -106,7 +109,17 @@ class Session:
 
     def start_suggesting(self, request: CompletionRequest) -> asyncio.Task[Suggestion | None]:
         """Start, in place of what runs for the same document; `suggestion` gives the result."""
-        return self._running.start(unquote(request.document.uri), self._suggest(request))
+        key = unquote(request.document.uri)
+        self._places[key] = _place(request)
+        return self._running.start(key, self._suggest(request))
+
+    def resume_suggesting(self, request: CompletionRequest) -> asyncio.Task[Suggestion | None]:
+        """What runs for this very place and version, else `start_suggesting`."""
+        key = unquote(request.document.uri)
+        task = self._running.running(key)
+        if task is not None and self._places.get(key) == _place(request):
+            return task
+        return self.start_suggesting(request)
 
     def suggestion(
         self, request: CompletionRequest, task: asyncio.Task[Suggestion | None]
@@ -116,6 +129,8 @@ class Session:
         document = self._documents().find(request.document.uri)
         if document is None or document.version != request.document.version:
             raise SupersededError
+        if result is not None:
+            self.last_timings = result.timings
         return result
 
     def end_suggesting(self, uri: str) -> None:
@@ -125,6 +140,7 @@ class Session:
     def forget(self, uri: str) -> None:
         """The document was closed, or opened afresh."""
         self.end_suggesting(uri)
+        self._places.pop(unquote(uri), None)
         if (service := self._ready_service()) is not None:
             service.forget(uri)
 
@@ -211,6 +227,10 @@ class Session:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("background work failed", exc_info=error)
+
+
+def _place(request: CompletionRequest) -> tuple[int, int]:
+    return request.document.version, request.offset
 
 
 def _local_path(uri: str) -> str | None:

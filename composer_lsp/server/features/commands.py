@@ -32,8 +32,10 @@ def register(server: ComposerServer) -> None:
 
 
 def status(ls: ComposerServer, *arguments: Any) -> JsonObject:
-    """What `composer/status` says, for clients that ask instead of listening."""
-    return ls.session.board.current.as_json()
+    """What `composer/status` says, for clients that ask instead of listening, and where the last
+    suggestion's time went."""
+    timings = {name: round(ms, 1) for name, ms in ls.session.last_timings.items()}
+    return {**ls.session.board.current.as_json(), "lastCompletion": timings}
 
 
 def snooze(ls: ComposerServer, *arguments: Any) -> JsonObject:

@@ -33,7 +33,7 @@ async def completion(
     request = CompletionRequest(
         document=document.snapshot(), offset=document.buffer.offset_at(params.position)
     )
-    task = ls.session.start_suggesting(request)
+    task = ls.session.resume_suggesting(request)
     try:
         await asyncio.wait((task,), timeout=_PATIENCE_S)
     except asyncio.CancelledError:

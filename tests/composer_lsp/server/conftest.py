@@ -32,7 +32,7 @@ class Events:
 
     async def wait_for(self, event: str, *, times: int = 1) -> None:
         async with asyncio.timeout(LIMIT_S):
-            while self.all().count(event) < times:  # noqa: ASYNC110 - a file of another process
+            while self.all().count(event) < times:
                 await asyncio.sleep(0.005)
 
 

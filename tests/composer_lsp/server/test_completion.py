@@ -61,7 +61,13 @@ async def test_nothing_to_suggest(client):
 
 async def test_a_slow_answer_does_not_hold_back_other_sources(client, events):
     assert await complete(client, "slowˇ") == {"isIncomplete": True, "items": []}
-    # The work goes on, until the next change.
+    # The work goes on, and asking again at the same place waits for it.
+    params = {"textDocument": {"uri": URI}, "position": {"line": 0, "character": 4}}
+    assert await client.request("textDocument/completion", params) == {
+        "isIncomplete": True,
+        "items": [],
+    }
+    assert events.all().count("complete automatic python slow") == 1
     assert "cancelled" not in events.all()
     client.change(URI, 2, {"text": ""})
     await events.wait_for("cancelled")

@@ -93,6 +93,13 @@ async def suggest(client: LspClient, text: str, **kwargs):
     return None if items is None else [item["insertText"] for item in items]
 
 
+async def streaming(server: FakeServer) -> None:
+    """Wait until the server is in the middle of an answer."""
+    async with asyncio.timeout(LIMIT_S):
+        while not server.num_sent:
+            await asyncio.sleep(0.005)
+
+
 # A server behind a URL --------------------------------------------------------------------------
 
 
@@ -110,7 +117,7 @@ async def test_a_cancel_closes_the_stream(directory):
     async with on_port(server) as url, composer(directory, tab={"url": url}) as client:
         client.open(URI, "x = ")
         msg_id = client.begin_inline_completion(URI, {"line": 0, "character": 4}, trigger=INVOKED)
-        await client.state("thinking")
+        await streaming(server)
         client.cancel(msg_id)
         with pytest.raises(LspError):
             await client.answer(msg_id)
@@ -123,7 +130,7 @@ async def test_a_newer_request_closes_the_stream(directory):
     async with on_port(server) as url, composer(directory, tab={"url": url}) as client:
         client.open(URI, "x = ")
         first = client.begin_inline_completion(URI, {"line": 0, "character": 4}, trigger=INVOKED)
-        await client.state("thinking")
+        await streaming(server)
         client.begin_inline_completion(URI, {"line": 0, "character": 4}, trigger=INVOKED)
         assert await client.answer(first) is None
         async with asyncio.timeout(LIMIT_S):
@@ -193,7 +200,8 @@ async def test_typing_through_a_suggestion(directory):
 
 async def test_the_engine_dies_in_the_middle(directory, no_engine_left):
     async with scripted_engine(directory) as engine, composer(directory) as client:
-        client.open(URI, "slow = ")
+        assert await suggest(client, "total = ˇ\n") == ["sum(values)"]
+        client.change(URI, 2, {"text": "slow = "})
         msg_id = client.begin_inline_completion(URI, {"line": 0, "character": 7})
         await client.state("thinking")
         engine.kill()
