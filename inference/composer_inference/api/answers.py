@@ -2,9 +2,12 @@
 
 import time
 import uuid
+from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import asdict
 from typing import Any
 
+from composer_inference.api.streaming import Events
 from composer_inference.backends.base import Timings, TokenLogprob
 
 
@@ -19,13 +22,16 @@ def header(kind: str, model: str) -> dict[str, Any]:
     }
 
 
-def usage(timings: Timings) -> dict[str, Any]:
-    prompt_tokens = timings.num_cached_tokens + timings.num_prefill_tokens
+def usage(timings: Timings, *, prompt: Timings | None = None) -> dict[str, Any]:
+    """`prompt`: the timings that tell the prompt's length, if not the same: those of the first part
+    of an answer that was decoded in several."""
+    prompt = prompt or timings
+    prompt_tokens = prompt.num_cached_tokens + prompt.num_prefill_tokens
     return {
         "prompt_tokens": prompt_tokens,
         "completion_tokens": timings.num_decoded_tokens,
         "total_tokens": prompt_tokens + timings.num_decoded_tokens,
-        "prompt_tokens_details": {"cached_tokens": timings.num_cached_tokens},
+        "prompt_tokens_details": {"cached_tokens": prompt.num_cached_tokens},
     }
 
 
@@ -36,33 +42,54 @@ def timings_object(timings: Timings) -> dict[str, Any]:
     }
 
 
-def completion_logprobs(entries: list[TokenLogprob]) -> dict[str, Any]:
-    """The shape of `/v1/completions`."""
+async def with_usage_event(events: Events, *, wanted: bool) -> Events:
+    """Moves the last event's usage into an event of its own where the client asked for one, as
+    OpenAI streams it. Elsewhere it stays on the last event, where it harms nobody."""
+    async with aclosing(events):
+        async for event in events:
+            if "usage" in event and wanted:
+                numbers = event.pop("usage")
+                yield event
+                yield {**event, "choices": [], "usage": numbers}
+            else:
+                yield event
+
+
+def completion_logprobs(
+    entries: Sequence[TokenLogprob], *, num_top: int, offset: int
+) -> dict[str, Any]:
+    """The shape of `/v1/completions`. `offset`: characters of text before the first entry."""
     offsets: list[int] = []
-    at = 0
     for entry in entries:
-        offsets.append(at)
-        at += len(entry.token)
+        offsets.append(offset)
+        offset += len(entry.token)
     return {
         "tokens": [entry.token for entry in entries],
         "token_logprobs": [entry.logprob for entry in entries],
-        "top_logprobs": [dict(entry.top) for entry in entries],
+        "top_logprobs": [dict(entry.top[:num_top]) for entry in entries],
         "text_offset": offsets,
     }
 
 
-def chat_logprobs(entries: list[TokenLogprob]) -> dict[str, Any]:
+def chat_logprobs(entries: Sequence[TokenLogprob], *, num_top: int) -> dict[str, Any]:
     """The shape of `/v1/chat/completions`."""
-
-    def shown(token: str, logprob: float) -> dict[str, Any]:
-        return {"token": token, "logprob": logprob, "bytes": list(token.encode("utf-8", "replace"))}
-
     return {
         "content": [
             {
-                **shown(entry.token, entry.logprob),
-                "top_logprobs": [shown(token, logprob) for token, logprob in entry.top],
+                **_chat_logprob(entry.token, entry.logprob),
+                "top_logprobs": [_chat_logprob(*top) for top in entry.top[:num_top]],
             }
             for entry in entries
-        ]
+        ],
+        "refusal": None,
+    }
+
+
+def _chat_logprob(token: str, logprob: float) -> dict[str, Any]:
+    # A token may be part of a character; what stands for it then says nothing of its bytes.
+    whole = "\ufffd" not in token
+    return {
+        "token": token,
+        "logprob": logprob,
+        "bytes": list(token.encode("utf-8", "surrogatepass")) if whole else None,
     }

@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -21,6 +22,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 _ALWAYS = (("GET", "/health", state.health), ("GET", "/metrics", state.metrics))
 _WORK: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/v1/models", state.models),
+    ("GET", "/v1/models/{name:path}", state.model),
     ("POST", "/v1/completions", completions),
     ("POST", "/v1/chat/completions", chat_completions),
     ("POST", "/v1/embeddings", vectors.embeddings),
@@ -38,7 +40,9 @@ def create_app(service: EngineService, *, token: str | None) -> Starlette:
         for method, path, handler in _WORK
     ]
     routes.append(_route("POST", "/composer/drain", _guarded(state.drain, token)))
-    app = Starlette(routes=routes, exception_handlers={404: _not_found, 405: _not_found})
+    app = Starlette(
+        routes=routes, exception_handlers={HTTPException: _http_error, Exception: _failed}
+    )
     app.state.service = service
     return app
 
@@ -78,6 +82,14 @@ def _carries(request: Request, token: str) -> bool:
     return secrets.compare_digest(given.encode(), f"Bearer {token}".encode())
 
 
-async def _not_found(request: Request, _: Exception) -> JSONResponse:
-    message = f"there is no {request.method} {request.url.path}"
-    return ApiError(404, "not_found", message).response()
+async def _http_error(request: Request, error: Exception) -> JSONResponse:
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    code = "method_not_allowed" if status == 405 else "not_found"
+    return ApiError(status, code, f"there is no {request.method} {request.url.path}").response()
+
+
+async def _failed(_: Request, error: Exception) -> JSONResponse:
+    # Starlette raises the error again after this answer, and the server logs it.
+    kind = type(error).__name__
+    message = f"the engine failed ({kind}); its log tells more"
+    return ApiError(500, "internal_error", message).response()

@@ -1,17 +1,23 @@
 """POST /v1/completions."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, cast
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from composer_inference.api import parse
-from composer_inference.api.answers import completion_logprobs, header, timings_object, usage
-from composer_inference.api.errors import invalid
+from composer_inference.api.answers import (
+    completion_logprobs,
+    header,
+    timings_object,
+    usage,
+    with_usage_event,
+)
 from composer_inference.api.service import EngineService
-from composer_inference.api.streaming import event_stream, while_connected
+from composer_inference.api.streaming import Events, event_stream, while_connected
 from composer_inference.backends.base import GenerateRequest, Prompt
 from composer_inference.priority import Priority
 
@@ -25,49 +31,64 @@ async def completions(request: Request) -> Response:
     body = await parse.read_body(request)
     model = parse.string(body, "model", "auto")
     generate = _read_request(body)
-    priority = parse.read_priority(request)
-    events = _events(service, model, generate, priority)
+    num_logprobs = parse.integer(body, "logprobs", None, minimum=0, maximum=MAX_LOGPROBS)
+    if num_logprobs is not None:
+        # 0 asks for the sampled tokens without alternatives; the backend's 0 reports nothing.
+        sampling = replace(generate.sampling, num_logprobs=max(1, num_logprobs))
+        generate = replace(generate, sampling=sampling)
+    events = _events(service, model, generate, parse.read_priority(request), num_logprobs)
     if parse.boolean(body, "stream"):
-        return await event_stream(request, events)
+        wanted = parse.wants_usage_event(body)
+        return await event_stream(request, with_usage_event(events, wanted=wanted))
     return JSONResponse(await while_connected(request, _whole(events)))
 
 
 def _read_request(body: Mapping[str, Any]) -> GenerateRequest:
     parse.refuse_unsupported(body)
-    num_logprobs = parse.integer(body, "logprobs", 0, minimum=0, maximum=MAX_LOGPROBS)
     grammar = body.get("grammar")
     return GenerateRequest(
         prompt=_read_prompt(body),
-        sampling=parse.read_sampling(
-            body, max_tokens=DEFAULT_MAX_TOKENS, num_logprobs=num_logprobs
-        ),
+        sampling=parse.read_sampling(body, max_tokens=DEFAULT_MAX_TOKENS),
         grammar=None if grammar is None else parse.string(body, "grammar"),
-        json_schema=body.get("json_schema"),
+        json_schema=parse.dictionary(body, "json_schema"),
     )
 
 
 def _read_prompt(body: Mapping[str, Any]) -> Prompt:
     value = body.get("prompt")
     pieces = cast(list[object], value if isinstance(value, list) else [value])
-    good = all(isinstance(piece, str | int) and not isinstance(piece, bool) for piece in pieces)
-    if not good or not any(piece != "" for piece in pieces):
-        raise invalid(
-            "prompt must be a string, or a list of strings and token ids that are joined to one, "
-            "and not be empty"
+    if not all(map(_is_piece, pieces)) or all(piece == "" for piece in pieces):
+        raise parse.wrong(
+            "prompt",
+            value,
+            "a string, or a list of strings and token ids that are joined to one prompt, not empty",
         )
     return tuple(cast(list[str | int], pieces))
 
 
+def _is_piece(piece: object) -> bool:
+    return isinstance(piece, str) or (
+        isinstance(piece, int) and not isinstance(piece, bool) and piece >= 0
+    )
+
+
 async def _events(
-    service: EngineService, model: str, generate: GenerateRequest, priority: Priority
-) -> AsyncGenerator[dict[str, Any], None]:
+    service: EngineService,
+    model: str,
+    generate: GenerateRequest,
+    priority: Priority,
+    num_logprobs: int | None,
+) -> Events:
     first = header("text_completion", model)
-    wants_logprobs = generate.sampling.num_logprobs > 0
+    offset = 0
     async with aclosing(service.generate(model, generate, priority)) as chunks:
         async for chunk in chunks:
             if not chunk.text and not chunk.logprobs and chunk.finish_reason is None:
                 continue
-            logprobs = completion_logprobs(list(chunk.logprobs)) if wants_logprobs else None
+            logprobs = None
+            if num_logprobs is not None:
+                logprobs = completion_logprobs(chunk.logprobs, num_top=num_logprobs, offset=offset)
+                offset += sum(len(entry.token) for entry in chunk.logprobs)
             choice = {
                 "index": 0,
                 "text": chunk.text,
@@ -81,25 +102,21 @@ async def _events(
             yield event
 
 
-async def _whole(events: AsyncGenerator[dict[str, Any], None]) -> dict[str, Any]:
+async def _whole(events: Events) -> dict[str, Any]:
     texts: list[str] = []
     logprobs: dict[str, list[Any]] | None = None
     last: dict[str, Any] = {}
     async with aclosing(events):
         async for last in events:
-            choice = last["choices"][0]
+            choice: dict[str, Any] = last["choices"][0]
             texts.append(choice["text"])
             if choice["logprobs"] is not None:
-                logprobs = _joined(logprobs, choice["logprobs"])
-    choice = {**last["choices"][0], "text": "".join(texts), "logprobs": logprobs}
-    return {**last, "choices": [choice]}
-
-
-def _joined(
-    before: dict[str, list[Any]] | None, more: dict[str, list[Any]]
-) -> dict[str, list[Any]]:
-    if before is None:
-        return more
-    shift = before["text_offset"][-1] + len(before["tokens"][-1]) if before["tokens"] else 0
-    shifted = {**more, "text_offset": [shift + offset for offset in more["text_offset"]]}
-    return {name: before[name] + shifted[name] for name in before}
+                logprobs = logprobs or {name: [] for name in choice["logprobs"]}
+                for name, values in logprobs.items():
+                    values += choice["logprobs"][name]
+    whole: dict[str, Any] = {
+        **last["choices"][0],
+        "text": "".join(texts),
+        "logprobs": logprobs,
+    }
+    return {**last, "choices": [whole]}

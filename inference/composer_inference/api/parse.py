@@ -1,8 +1,9 @@
 """Requests as typed values: every field checked, every complaint naming its field."""
 
 import json
+import re
 from collections.abc import Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 from starlette.requests import Request
 
@@ -13,6 +14,7 @@ from composer_inference.priority import Priority
 _T = TypeVar("_T", int, None)
 
 MAX_BODY_BYTES = 16 * 2**20
+MAX_STOPS = 16
 
 _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "n": (1,),
@@ -22,8 +24,15 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "logit_bias": ({},),
     "frequency_penalty": (0,),
     "presence_penalty": (0,),
+    "functions": ([],),
+    "function_call": ("none",),
+    "modalities": (["text"],),
+    "audio": (),
+    "web_search_options": (),
 }
 """Fields of OpenAI's API that are not honoured, with the values that ask for nothing."""
+
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 async def read_body(request: Request) -> dict[str, Any]:
@@ -33,10 +42,7 @@ async def read_body(request: Request) -> dict[str, Any]:
         body += part
         if len(body) > MAX_BODY_BYTES:
             raise ApiError(413, "too_large", f"the body exceeds {MAX_BODY_BYTES} bytes")
-    try:
-        value: object = json.loads(body)
-    except ValueError as error:
-        raise invalid(f"the body is no JSON: {error}") from error
+    value = _parse_json(bytes(body))
     if not isinstance(value, dict):
         raise invalid("the body is no JSON object")
     return cast(dict[str, Any], value)
@@ -57,7 +63,7 @@ def refuse_unsupported(body: Mapping[str, Any]) -> None:
     for name, neutral in _NEUTRAL.items():
         value = body.get(name)
         if value is not None and value not in neutral:
-            raise unsupported(f"{name}={value!r} is not supported; leave it out")
+            raise unsupported(f"{name}={_shown(value)} is not supported; leave it out", param=name)
 
 
 def read_sampling(
@@ -72,25 +78,31 @@ def read_sampling(
         min_p=number(body, "min_p", 0.0, 0, 1),
         repeat_penalty=number(body, "repeat_penalty", 1.0, 0, 10),
         seed=integer(body, "seed", None, minimum=0),
-        stop=strings(body, "stop"),
+        stop=strings(body, "stop", max_items=MAX_STOPS),
         num_logprobs=num_logprobs,
         ignore_eos=boolean(body, "ignore_eos"),
     )
 
 
+def wants_usage_event(body: Mapping[str, Any]) -> bool:
+    """`stream_options.include_usage`. Raises: ApiError."""
+    return boolean(dictionary(body, "stream_options") or {}, "include_usage")
+
+
 def string(body: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    value = body.get(name, default)
+    value = body.get(name)
+    value = default if value is None else value
     if not isinstance(value, str):
-        raise _wrong(name, value, "a string")
+        raise wrong(name, value, "a string")
     return value
 
 
-def boolean(body: Mapping[str, Any], name: str) -> bool:
+def boolean(body: Mapping[str, Any], name: str, *, default: bool = False) -> bool:
     value = body.get(name)
     if value is None:
-        return False
+        return default
     if not isinstance(value, bool):
-        raise _wrong(name, value, "true or false")
+        raise wrong(name, value, "true or false")
     return value
 
 
@@ -102,7 +114,7 @@ def number(
         return default
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not minimum <= value <= maximum:
-        raise _wrong(name, value, f"a number from {minimum:g} to {maximum:g}")
+        raise wrong(name, value, f"a number from {minimum:g} to {maximum:g}")
     return float(value)
 
 
@@ -113,19 +125,56 @@ def integer(
     if value is None:
         return default
     if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
-        raise _wrong(name, value, f"a whole number from {minimum} to {maximum}")
+        raise wrong(name, value, f"a whole number from {minimum} to {maximum}")
     return value
 
 
-def strings(body: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    value: object = body.get(name)
-    items: object = [] if value is None else value if isinstance(value, list) else [value]
-    values = cast(list[object], items)
+def strings(body: Mapping[str, Any], name: str, *, max_items: int | None = None) -> tuple[str, ...]:
+    """One string or a list of them, as a tuple; empty if the field is missing."""
+    value = body.get(name)
+    values = cast(
+        list[object], [] if value is None else value if isinstance(value, list) else [value]
+    )
     if not all(isinstance(item, str) and item for item in values):
-        raise _wrong(name, value, "a string or a list of strings, none empty")
+        raise wrong(name, value, "a string or a list of strings, none empty")
+    if max_items is not None and len(values) > max_items:
+        raise invalid(
+            f"{name} has {len(values)} strings and may have {max_items} at most", param=name
+        )
     return tuple(cast(list[str], values))
 
 
-def _wrong(name: str, value: object, allowed: str) -> ApiError:
-    shown = repr(value)
-    return invalid(f"{name} is {shown[:80]} and must be {allowed}")
+def dictionary(body: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+    value = body.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise wrong(name, value, "an object")
+    return cast("dict[str, Any] | None", value)
+
+
+def wrong(name: str, value: Any, allowed: str) -> ApiError:
+    """An error that names the field, its value and what is allowed."""
+    return invalid(f"{name} is {_shown(value)} and must be {allowed}", param=name)
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def _parse_json(body: bytes) -> object:
+    try:
+        value: object = json.loads(body, parse_constant=_refuse_constant)
+        # Half of a surrogate pair is JSON and no text that could be encoded for a model.
+        if _SURROGATE_ESCAPE.search(body):
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise invalid("the body holds half of a surrogate pair, which is no text") from None
+    except RecursionError:
+        raise invalid("the body is nested too deeply") from None
+    except ValueError as error:
+        raise invalid(f"the body is no JSON: {error}") from error
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")

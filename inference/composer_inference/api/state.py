@@ -4,7 +4,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from composer_inference.api import parse
-from composer_inference.api.service import EngineService, ModelInfo
+from composer_inference.api.service import EngineService, ModelInfo, UnknownModelError
 from composer_inference.api.streaming import while_connected
 
 API_VERSION = 1
@@ -39,6 +39,15 @@ async def metrics(request: Request) -> Response:
 async def models(request: Request) -> Response:
     data = [_model(info) for info in _service(request).model_infos()]
     return JSONResponse({"object": "list", "data": data})
+
+
+async def model(request: Request) -> Response:
+    name = request.path_params["name"]
+    infos = _service(request).model_infos()
+    found = next((info for info in infos if info.id == name), None)
+    if found is None:
+        raise UnknownModelError(name, [info.id for info in infos])
+    return JSONResponse(_model(found))
 
 
 async def load(request: Request) -> Response:

@@ -1,9 +1,10 @@
 """Decodes an answer with tool calls: free text first, then each call under its JSON schema.
 
-A call is recognised by its opening in the free text. The stream is then closed and the call decoded
-anew behind the canonical opener, constrained by the tools' schema, so it is always well-formed JSON
-of a known tool; the prompt cache makes the second prefill a few tokens. A backend without grammars
-has its text read to the end of the call instead.
+A call is recognised by its opening in the free text. That stream is closed there, and the call is
+decoded behind the canonical opening, constrained by the tools' schema: it is always well-formed JSON
+of a known tool, and the prompt cache makes the second prefill a few tokens. The canonical opening is
+also what the chat template will write for this call in the next turn, so that turn's prompt is
+found in the cache.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -19,11 +20,14 @@ from composer_inference.backends.base import (
     Timings,
     TokenLogprob,
 )
-from composer_inference.chat.tools import CLOSER, OPENER, ToolCall, Tools, parse_call
+from composer_inference.chat.calls import CallDelta, CallReader
+from composer_inference.chat.tools import CLOSER, OPENER, Opening, OpeningScanner, Tools
 
 Generate = Callable[[GenerateRequest], AsyncGenerator[GenerateChunk, None]]
 ToolChoice = Literal["none", "auto", "required"]
+
 MAX_CALLS = 32
+"""Calls of one answer; a model that goes on and on is stopped here."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,144 +36,144 @@ class Part:
 
     text: str = ""
     logprobs: tuple[TokenLogprob, ...] = ()
-    call: ToolCall | None = None
+    call: CallDelta | None = None
     finish_reason: FinishReason | Literal["tool_calls"] | None = None
     timings: Timings | None = None
+    """Of the whole answer, on its last part."""
+    prompt_timings: Timings | None = None
+    """On the last part: those that tell the prompt's length and how much of it was cached."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallRules:
+    """What `tool_choice` and `parallel_tool_calls` say."""
+
+    required: bool = False
+    only: str | None = None
+    """The one tool that must be called."""
+    parallel: bool = True
 
 
 class ToolCallDecoder:
+    """One answer. `parts` is called once."""
+
     def __init__(
-        self,
-        generate: Generate,
-        request: GenerateRequest,
-        tools: Tools,
-        *,
-        choice: ToolChoice,
-        only: str | None = None,
-        has_grammar: bool,
+        self, generate: Generate, request: GenerateRequest, tools: Tools, rules: CallRules
     ) -> None:
+        """`generate` must honour JSON schemas."""
         self._generate = generate
         self._request = request
         self._tools = tools
-        self._must_call = choice == "required"
-        self._only = only
-        self._has_grammar = has_grammar
+        self._rules = rules
         self._num_calls = 0
-        self._num_tokens = 0
-        self._timings = Timings()
+        self._opened = False
+        """Whether the prompt ends with the opening of a call."""
+        self._ended: FinishReason | Literal["tool_calls"] | None = None
+        self._first: Timings | None = None
+        self._total = Timings()
 
     async def parts(self) -> AsyncGenerator[Part, None]:
-        """Raises: what the backend raises, and BackendError for a call that must come and does not."""
-        if self._must_call:
-            if not self._has_grammar:
-                raise BackendError("this backend cannot force a tool call: it has no grammar")
-            self._extend(OPENER + "\n")
-            yield await self._constrained_call()
-        while self._num_calls < MAX_CALLS:
-            opened = False
-            async with aclosing(self._free_text()) as parts:
+        """Raises: what the backend raises, and BackendError for a call that breaks off."""
+        if self._rules.required:
+            self._open("")
+        while True:
+            async with aclosing(self._call() if self._opened else self._free_text()) as parts:
                 async for part in parts:
-                    if part is None:
-                        opened = True
-                    else:
-                        yield part
-                        if part.finish_reason is not None:
-                            return
-            if not opened:
-                break
-            yield await self._constrained_call()
-        yield Part(finish_reason="tool_calls", timings=self._timings)
+                    yield part
+            if self._ended is not None:
+                yield Part(
+                    finish_reason=self._ended, timings=self._total, prompt_timings=self._first
+                )
+                return
 
-    async def _free_text(self) -> AsyncGenerator[Part | None, None]:
-        """Text up to the opening of a call, told by None."""
-        text, num_sent = "", 0
-        async with aclosing(self._generate(self._remaining())) as chunks:
-            async for chunk in chunks:
-                text += chunk.text
-                self._num_tokens += len(chunk.token_ids)
-                finished = chunk.finish_reason is not None
-                if finished:
-                    self._add_timings(chunk.timings)
-                opening = self._tools.find_opening(text)
-                if opening is not None and (self._has_grammar or finished or CLOSER in text):
-                    yield self._said(text[num_sent : opening[0]])
-                    async for part in self._opened(text, opening):
-                        yield part
-                    return
-                settled = len(text) if finished else self._tools.num_settled(text)
-                if opening is not None:
-                    settled = opening[0]
-                if settled > num_sent or finished:
-                    yield self._ended(text[num_sent:settled], chunk)
-                    num_sent = max(num_sent, settled)
-
-    async def _opened(
-        self, text: str, opening: tuple[int, int]
-    ) -> AsyncGenerator[Part | None, None]:
-        before, start = opening
-        if self._has_grammar:
-            self._extend(text[:before] + OPENER + "\n")
-            yield None
-            return
-        end = text.find(CLOSER, start)
-        call = parse_call(text[start : end if end >= 0 else None].strip(" \n`"), self._tools.names)
-        if call is None:
-            raise BackendError(
-                f"the model's tool call is no JSON of a known tool: {text[start:]!r}"
-            )
-        self._num_calls += 1
-        yield Part(call=call)
-        yield Part(finish_reason="tool_calls", timings=self._timings)
-
-    def _said(self, text: str) -> Part:
-        # Between two calls models put line breaks, which are nobody's answer.
-        return Part(text="" if self._num_calls and text.isspace() else text)
-
-    def _ended(self, text: str, chunk: GenerateChunk) -> Part:
-        reason = chunk.finish_reason
-        part = self._said(text)
-        return replace(
-            part,
-            logprobs=chunk.logprobs,
-            finish_reason="tool_calls" if reason == "stop" and self._num_calls else reason,
-            timings=self._timings if reason is not None else None,
-        )
-
-    async def _constrained_call(self) -> Part:
-        request = replace(self._remaining(), json_schema=self._tools.call_schema(self._only))
+    async def _free_text(self) -> AsyncGenerator[Part, None]:
+        scanner = OpeningScanner(self._tools)
         text = ""
-        async with aclosing(self._generate(request)) as chunks:
+        logprobs: list[TokenLogprob] = []
+        async with aclosing(self._run(self._remaining())) as chunks:
+            async for chunk in chunks:
+                logprobs += chunk.logprobs
+                found = scanner.feed(chunk.text)
+                if isinstance(found, Opening):
+                    if found.text_before and not self._num_calls:
+                        yield Part(text=found.text_before)
+                    self._open(text + found.text_before)
+                    return
+                if chunk.finish_reason is not None:
+                    found += scanner.flush()
+                    self._ended = "tool_calls" if self._num_calls else chunk.finish_reason
+                text += found
+                if self._num_calls:
+                    # After a call only another call counts: text would be a guess of what the
+                    # tool is going to answer.
+                    if text.strip():
+                        self._ended = "tool_calls"
+                        return
+                elif found or (logprobs and self._ended):
+                    yield Part(text=found, logprobs=tuple(logprobs))
+                    logprobs = []
+
+    async def _call(self) -> AsyncGenerator[Part, None]:
+        remaining = self._remaining()
+        request = replace(
+            remaining,
+            json_schema=self._tools.call_schema(self._rules.only),
+            sampling=replace(remaining.sampling, stop=()),
+            draft_text=None,
+        )
+        reader = CallReader(self._num_calls)
+        text, reason = "", None
+        async with aclosing(self._run(request)) as chunks:
             async for chunk in chunks:
                 text += chunk.text
-                self._num_tokens += len(chunk.token_ids)
-                if chunk.finish_reason is not None:
-                    self._add_timings(chunk.timings)
-        call = parse_call(text, self._tools.names)
-        if call is None:
-            raise BackendError(
-                f"the tool call did not fit into max_tokens={self._request.sampling.max_tokens}"
-            )
+                reason = chunk.finish_reason
+                for delta in reader.feed(chunk.text):
+                    yield Part(call=delta)
         self._num_calls += 1
-        self._extend(f"{text}\n{CLOSER}")
-        return Part(call=call)
+        self._opened = False
+        self._request = self._extended(f"{text}\n{CLOSER}")
+        if not reader.complete:
+            if reason != "length":
+                raise BackendError(f"the model's tool call breaks off after {text[-40:]!r}")
+            self._ended = "length"
+        elif not self._rules.parallel or self._rules.only or self._num_calls == MAX_CALLS:
+            self._ended = "tool_calls"
 
-    def _extend(self, text: str) -> None:
-        self._request = replace(self._request, prompt=(*self._request.prompt, text))
+    async def _run(self, request: GenerateRequest) -> AsyncGenerator[GenerateChunk, None]:
+        timings = Timings()
+        if request.sampling.max_tokens == 0:
+            yield GenerateChunk(finish_reason="length")
+            return
+        try:
+            async with aclosing(self._generate(request)) as chunks:
+                async for chunk in chunks:
+                    timings = chunk.timings
+                    yield chunk
+        finally:
+            # Also of a stream that was closed at an opening.
+            self._first = self._first or timings
+            self._total = _sum(self._total, timings)
+
+    def _open(self, text_before: str) -> None:
+        self._request = self._extended(f"{text_before}{OPENER}\n")
+        self._opened = True
+
+    def _extended(self, text: str) -> GenerateRequest:
+        return replace(self._request, prompt=(*self._request.prompt, text))
 
     def _remaining(self) -> GenerateRequest:
         sampling = self._request.sampling
-        left = max(1, sampling.max_tokens - self._num_tokens)
+        left = max(0, sampling.max_tokens - self._total.num_decoded_tokens)
         return replace(self._request, sampling=replace(sampling, max_tokens=left))
 
-    def _add_timings(self, more: Timings) -> None:
-        total = self._timings
-        first = total.num_decoded_tokens == total.num_prefill_tokens == 0
-        self._timings = Timings(
-            queue_ms=total.queue_ms + more.queue_ms,
-            num_cached_tokens=more.num_cached_tokens if first else total.num_cached_tokens,
-            num_prefill_tokens=total.num_prefill_tokens + more.num_prefill_tokens,
-            prefill_ms=total.prefill_ms + more.prefill_ms,
-            num_decoded_tokens=total.num_decoded_tokens + more.num_decoded_tokens,
-            decode_ms=total.decode_ms + more.decode_ms,
-            num_preemptions=total.num_preemptions + more.num_preemptions,
-        )
+
+def _sum(one: Timings, other: Timings) -> Timings:
+    return Timings(
+        queue_ms=one.queue_ms + other.queue_ms,
+        num_cached_tokens=one.num_cached_tokens + other.num_cached_tokens,
+        num_prefill_tokens=one.num_prefill_tokens + other.num_prefill_tokens,
+        prefill_ms=one.prefill_ms + other.prefill_ms,
+        num_decoded_tokens=one.num_decoded_tokens + other.num_decoded_tokens,
+        decode_ms=one.decode_ms + other.decode_ms,
+        num_preemptions=one.num_preemptions + other.num_preemptions,
+    )

@@ -1,36 +1,40 @@
-"""Tools that a model may call: their JSON schema, and how a call begins in its text."""
+"""Tools that a model may call: the JSON schema of a call, and how a call begins in a text."""
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 OPENER = "<tool_call>"
 CLOSER = "</tool_call>"
-"""Hermes' and Qwen's markers."""
+"""Hermes' and Qwen's marks, also used for models whose template knows none."""
+
+_DISGUISES = ("```json", "```", "<tools>", "")
+"""What else models write before a JSON object that names a tool. Qwen2.5-Coder was told of
+`<tool_call>` and answers with a fence."""
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
-    name: str
-    arguments: str
-    """A JSON object, as text."""
+class Opening:
+    """A call begins."""
+
+    text_before: str
+    """Of what was not yet released, the part that belongs to the answer."""
+    rest: str
+    """The opening, and what came behind it."""
 
 
 class Tools:
     """The functions that one request offers, as OpenAI's API describes them."""
 
     def __init__(self, definitions: Sequence[Mapping[str, Any]]) -> None:
+        """Each definition is `{"type": "function", "function": {"name": …, "parameters": …}}`."""
         self.definitions = tuple(definitions)
-        self._schemas = {
-            str(definition["function"]["name"]): definition["function"].get("parameters")
-            or {"type": "object"}
+        self._schemas: dict[str, Mapping[str, Any]] = {
+            definition["function"]["name"]: definition["function"].get("parameters")
+            or {"type": "object", "properties": {}}
             for definition in definitions
         }
-        names = "|".join(re.escape(name) for name in self._schemas)
-        # Some models answer with a fenced or a bare JSON object that names the tool.
-        self._disguised = re.compile(rf'(?:```(?:json)?\s*)?\{{\s*"name"\s*:\s*"(?:{names})"')
 
     def __bool__(self) -> bool:
         return bool(self._schemas)
@@ -40,54 +44,100 @@ class Tools:
         return tuple(self._schemas)
 
     def call_schema(self, only: str | None = None) -> dict[str, Any]:
-        """JSON schema of one call, to any tool or to the one named."""
+        """JSON schema of one call, to any tool or to the one named; `name` comes first."""
+        shared: dict[str, Any] = {}
         calls = [
             {
                 "type": "object",
-                "properties": {"name": {"const": name}, "arguments": schema},
+                "properties": {
+                    "name": {"const": name},
+                    "arguments": _moved(schema, f"{name}.", shared),
+                },
                 "required": ["name", "arguments"],
                 "additionalProperties": False,
             }
             for name, schema in self._schemas.items()
             if only is None or name == only
         ]
-        return calls[0] if len(calls) == 1 else {"anyOf": calls}
-
-    def find_opening(self, text: str) -> tuple[int, int] | None:
-        """Where a call begins: the end of the text before it, and the start of its JSON object."""
-        found = [(at, at + len(OPENER)) for at in [text.find(OPENER)] if at >= 0]
-        if (disguised := self._disguised.search(text)) is not None:
-            found.append((disguised.start(), text.index("{", disguised.start())))
-        return min(found, default=None)
-
-    def num_settled(self, text: str) -> int:
-        """How many characters of `text` can belong to no call, whatever follows."""
-        candidates = [at for opener in (OPENER, "```") if (at := _suspect(text, opener)) >= 0]
-        if (brace := re.search(r"\{[^{}]*$", text)) and len(text) - brace.start() < 80:
-            candidates.append(brace.start())
-        if (fence := text.rfind("```")) >= 0 and len(text) - fence < 80:
-            candidates.append(fence)
-        return min(candidates, default=len(text))
+        whole: dict[str, Any] = calls[0] if len(calls) == 1 else {"anyOf": calls}
+        return {**whole, "$defs": shared} if shared else whole
 
 
-def parse_call(text: str, known: Sequence[str]) -> ToolCall | None:
-    """The call in a JSON object; None if it is no call to a known tool."""
-    try:
-        value: object = json.loads(text)
-    except ValueError:
-        return None
-    if not isinstance(value, dict):
-        return None
-    fields = cast(dict[str, Any], value)
-    name, arguments = fields.get("name"), fields.get("arguments", {})
-    if name not in known or not isinstance(arguments, dict):
-        return None
-    return ToolCall(str(name), json.dumps(arguments, ensure_ascii=False))
+class OpeningScanner:
+    """Reads an answer piece by piece, and holds back what may turn out to begin a call."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._names = tools.names
+        self._held = ""
+        self._at_line_start = True
+
+    def feed(self, text: str) -> str | Opening:
+        """The text that is settled by now to be the answer's own, or the opening that was found;
+        no feeding after that."""
+        self._held += text
+        settled = 0
+        for at in self._candidates():
+            verdict = self._verdict(self._held[at:])
+            if verdict == "call":
+                return Opening(self._held[:at], self._held[at:])
+            if verdict == "open":
+                break
+            settled = at + 1
+        else:
+            settled = len(self._held)
+        return self._release(settled)
+
+    def flush(self) -> str:
+        """What is still held back, when nothing follows."""
+        return self._release(len(self._held))
+
+    def _candidates(self) -> Iterator[int]:
+        for match in re.finditer(r"[<`{]", self._held):
+            at = match.start()
+            if match[0] != "{" or self._starts_line(at):
+                yield at
+
+    def _starts_line(self, at: int) -> bool:
+        before = self._held[:at].rstrip(" \t")
+        return before.endswith("\n") or (not before and self._at_line_start)
+
+    def _verdict(self, tail: str) -> str:
+        if tail.startswith(OPENER):
+            return "call"
+        is_open = OPENER.startswith(tail)
+        for disguise in _DISGUISES:
+            if not tail.startswith(disguise):
+                is_open = is_open or disguise.startswith(tail)
+                continue
+            compact = "".join(tail.removeprefix(disguise).split())
+            for name in self._names:
+                whole = f'{{"name":"{name}"'
+                if compact.startswith(whole):
+                    return "call"
+                is_open = is_open or whole.startswith(compact)
+        return "open" if is_open else "text"
+
+    def _release(self, length: int) -> str:
+        released, self._held = self._held[:length], self._held[length:]
+        if released.strip(" \t"):
+            self._at_line_start = released.rstrip(" \t").endswith("\n")
+        return released
 
 
-def _suspect(text: str, opener: str) -> int:
-    """Where the end of the text may have begun the opener, -1 if nowhere."""
-    for length in range(min(len(opener) - 1, len(text)), 0, -1):
-        if text.endswith(opener[:length]):
-            return len(text) - length
-    return -1
+def _moved(schema: Any, prefix: str, shared: dict[str, Any]) -> Any:
+    """The schema with its definitions moved to `shared`, where the references in it, which count
+    from the root, still find them."""
+    if isinstance(schema, list):
+        return [_moved(item, prefix, shared) for item in cast(list[Any], schema)]
+    if not isinstance(schema, dict):
+        return schema
+    moved: dict[str, Any] = {}
+    for key, value in cast(dict[str, Any], schema).items():
+        if key in ("$defs", "definitions") and isinstance(value, dict):
+            for name, definition in cast(dict[str, Any], value).items():
+                shared[prefix + name] = _moved(definition, prefix, shared)
+        elif key == "$ref" and isinstance(value, str):
+            moved[key] = re.sub(r"^#/(\$defs|definitions)/", f"#/$defs/{prefix}", value)
+        else:
+            moved[key] = _moved(value, prefix, shared)
+    return moved
