@@ -6,6 +6,7 @@ the cursor; every keystroke waits for its suggestion.
 """
 
 import inspect
+import itertools
 import json
 import os
 import tempfile
@@ -29,8 +30,8 @@ async def run() -> None:
     cut = source.index("    def _split_chunks")
     before, after = source[cut - 2400 : cut], source[cut : cut + 1200]
     with tempfile.TemporaryDirectory(prefix="c-") as folder:
-        async with real_engine(Path(folder)):
-            ours = await _through_server(Path(folder), before, after)
+        async with real_engine(Path(folder)) as engine:
+            ours = await _through_server(engine, Path(folder), before, after)
     with tempfile.TemporaryDirectory(prefix="c-") as folder:
         async with peer_server(Path(folder), read_hardware().num_usable_cores) as client:
             theirs = await _through_peer(client, before, after)
@@ -44,7 +45,22 @@ async def run() -> None:
     )
 
 
-async def _through_server(folder: Path, before: str, after: str) -> list[tuple[float, float]]:
+async def _num_prefilled(engine: httpx.AsyncClient) -> float:
+    """Prompt tokens that the engine has computed for keystrokes so far."""
+    name = 'composer_prefill_tokens_total{priority="tab"} '
+    lines = (await engine.get("/metrics")).text.splitlines()
+    return next(float(line.removeprefix(name)) for line in lines if line.startswith(name))
+
+
+def _differences(results: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Counts of each keystroke out of running totals; the first, cold one is left out."""
+    pairs = itertools.pairwise(results)
+    return [(ms, total - before) for (_, before), (ms, total) in pairs]
+
+
+async def _through_server(
+    engine: httpx.AsyncClient, folder: Path, before: str, after: str
+) -> list[tuple[float, float]]:
     env = {"COMPOSER_DATA_DIR": os.environ.get("COMPOSER_DATA_DIR", "")}  # The user's models.
     async with start_server(folder, env=env) as client:
         options = {"tab": {"debounceMs": 0, "model": MODEL, "maxTokens": MAX_TOKENS}}
@@ -61,9 +77,8 @@ async def _through_server(folder: Path, before: str, after: str) -> list[tuple[f
                 client.change(uri, count + 1, {"text": text})
             await client.inline_completion(uri, position)
             elapsed = 1000 * (time.perf_counter() - started)
-            last = (await client.command("composer.status")).get("lastCompletion") or {}
-            results.append((elapsed, last.get("num_prefill_tokens", 0)))
-    return results[1:]
+            results.append((elapsed, await _num_prefilled(engine)))
+    return _differences(results)
 
 
 async def _through_peer(

@@ -109,7 +109,7 @@ async def _complete(place_text: str, settings: TabSettings, *, as_json: bool) ->
     from composer_lsp.engine.select import ConfiguredTabEngine
 
     place = parse_place(place_text)
-    text = _read(place.path)
+    text = read_text(place.path)
     document = DocumentSnapshot(
         uri=place.path.absolute().as_uri(),
         version=1,
@@ -131,7 +131,8 @@ async def _complete(place_text: str, settings: TabSettings, *, as_json: bool) ->
     return 0 if suggestion else _NO_SUGGESTION
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The file with its own line endings. Raises: PlaceError."""
     try:
         # Bytes: reading as text would turn the file's line endings into newlines.
         return path.read_bytes().decode("utf-8")

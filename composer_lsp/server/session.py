@@ -19,7 +19,7 @@ from composer_lsp.server.configuration import Configuration, Layer
 from composer_lsp.server.documents import DocumentStore
 from composer_lsp.server.editor import Editor
 from composer_lsp.server.latest import Latest, SupersededError
-from composer_lsp.server.models import AUTO, Models, auto_model
+from composer_lsp.server.models import AUTO, Models, recommended_model
 from composer_lsp.server.service import (
     CompletionService,
     ModelMissingError,
@@ -51,6 +51,7 @@ class Session:
         self._conditions = Conditions(editor, self.board)
         self._service: asyncio.Task[CompletionService] | None = None
         self._running: Latest[Suggestion | None] = Latest()
+        self._is_paused = False
         self._places: dict[str, tuple[int, int]] = {}
         self.last_timings: Mapping[str, float] = {}
         """Milliseconds of each stage of the last suggestion that was given to the client."""
@@ -206,7 +207,8 @@ class Session:
         Raises: ModelFetchError.
         """
         configured = self.settings.tab.model
-        path = await self.models.fetch(name or (configured if configured != AUTO else auto_model()))
+        name = name or (configured if configured != AUTO else recommended_model())
+        path = await self.models.fetch(name)
         self.run_in_background(self._warm_up())
         return path
 
@@ -218,7 +220,9 @@ class Session:
 
     def _on_switched(self) -> None:
         is_enabled = self.settings.tab.enabled
-        if self.switches.is_snoozed or not is_enabled:
+        was_paused = self._is_paused
+        self._is_paused = self.switches.is_snoozed or not is_enabled
+        if self._is_paused and not was_paused:
             self._running.end_all()
         self.board.set_enabled(is_enabled)
         self.board.set_snoozed(self.switches.is_snoozed)

@@ -27,10 +27,8 @@ _SEED_CODER = (
     rf"| ?[^\s\p{{L}}\p{{N}}\r\n]+|{_LINES_AND_SPACES}"
 )
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-_DEEPSEEK3 = (
-    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
-    rf"| ?[\p{{P}}\p{{S}}]+[\r\n]*|{_LINES_AND_SPACES}"
-)
+_CJK = r"[一-龥ࠀ-一가-퟿&&\S]+"
+"""The second range holds wide spaces, which llama.cpp has replaced by a vertical tab before."""
 
 PATTERNS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "glm4", "chatglm-bpe"), (_LLAMA3,)),
@@ -41,8 +39,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     ),
     "qwen35": (_QWEN35,),
     "seed-coder": (_SEED_CODER,),
-    "deepseek-coder": (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", r"[一-龥ࠀ-一가-퟿]+", r"\p{N}"),
-    "deepseek-v3": (r"\p{N}{1,3}", r"[一-龥぀-ゟ゠-ヿ]+", _DEEPSEEK3),
+    "deepseek-coder": (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _CJK, r"\p{N}"),
 }
 """Regular expressions that cut a text, by `tokenizer.ggml.pre`: those whose ids were compared with
 llama.cpp's own."""

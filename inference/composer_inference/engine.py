@@ -82,8 +82,7 @@ class Engine:
             stream = self._scheduler.generate(backend, request, priority)
             async with aclosing(stream) as chunks, self._metrics.request(priority) as observe:
                 async for chunk in chunks:
-                    if chunk.finish_reason is not None:
-                        observe(chunk.timings)
+                    observe(chunk)
                     yield chunk
 
     async def embed(

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
-from composer_inference.backends.base import Timings
+from composer_inference.backends.base import GenerateChunk, Timings
 from composer_inference.priority import Priority
 
 _COUNTERS = {
@@ -26,20 +26,21 @@ class Metrics:
         self._seconds: dict[tuple[str, Priority], float] = {}
 
     @asynccontextmanager
-    async def request(self, priority: Priority) -> AsyncGenerator[Callable[[Timings], None]]:
-        """Counts one generation: call the result with its final timings, or it was cancelled."""
-        finished = False
+    async def request(self, priority: Priority) -> AsyncGenerator[Callable[[GenerateChunk], None]]:
+        """Counts one generation: call the result with each chunk. One that ends without a finish
+        reason was cancelled; what it had computed until then counts."""
+        last = GenerateChunk()
 
-        def observe(timings: Timings) -> None:
-            nonlocal finished
-            finished = True
-            self._observe(priority, timings)
+        def observe(chunk: GenerateChunk) -> None:
+            nonlocal last
+            last = chunk
 
         try:
             yield observe
         finally:
-            name = "requests_total" if finished else "requests_cancelled_total"
+            name = "requests_total" if last.finish_reason else "requests_cancelled_total"
             self._counts[name, priority] += 1
+            self._observe(priority, last.timings)
 
     def render(self, *, num_running: int, num_waiting: int, num_loaded_models: int) -> str:
         lines: list[str] = []

@@ -35,7 +35,7 @@ def status(ls: ComposerServer, *arguments: Any) -> JsonObject:
     """What `composer/status` says, for clients that ask instead of listening, and where the last
     suggestion's time went."""
     timings = {name: round(ms, 1) for name, ms in ls.session.last_timings.items()}
-    return {**ls.session.board.current.as_json(), "lastCompletion": timings}
+    return ls.session.board.current.as_json() | ({"lastCompletion": timings} if timings else {})
 
 
 def snooze(ls: ComposerServer, *arguments: Any) -> JsonObject:
