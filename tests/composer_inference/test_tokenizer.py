@@ -181,7 +181,7 @@ def test_sentence_piece_ids_are_llama_cpps(pair, tmp_path, ties, add_space_prefi
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    "pre", ["gpt-2", "smollm", "qwen2", "llama-bpe", "deepseek-coder", "deepseek-v3"]
+    "pre", ["gpt-2", "smollm", "qwen2", "qwen35", "llama-bpe", "deepseek-coder", "seed-coder"]
 )
 def test_every_character_of_unicode(pair, byte_level, tmp_path, pre):
     values = {**byte_level, "tokenizer.ggml.pre": pre}
@@ -206,7 +206,7 @@ def test_real_vocabularies(pair, name):
 @pytest.mark.parametrize(
     ("values", "names"),
     [
-        ({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "tekken"}, "'tekken'"),
+        ({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "deepseek-v3"}, "'deepseek-v3'"),
         ({"tokenizer.ggml.model": "gpt2"}, "'default'"),
         ({"tokenizer.ggml.model": "t5"}, "'t5'"),
         ({}, "None"),
