@@ -30,6 +30,9 @@ _MACHINE_FIELDS = frozenset({"model", "url", "api_key_env", "timeout_s", "model_
 """Fields that say where text is sent, what is downloaded, or what the machine bears: VS Code keeps
 them apart for every machine, and a folder that is not trusted cannot set them."""
 
+_MAX_CHOICES_SHOWN = 4
+"""Longer lists of choices are left to the option's help."""
+
 _CLIENT_SETTINGS: dict[str, dict[str, Any]] = {
     "composer.server.command": {
         "type": "array",
@@ -236,12 +239,12 @@ def _help(action: argparse.Action) -> str:
 
 
 def _placeholder(action: argparse.Action) -> str:
-    if action.choices is not None:
+    if action.choices is not None and len(list(action.choices)) <= _MAX_CHOICES_SHOWN:
         name = "{" + ",".join(str(choice) for choice in action.choices) + "}"
     elif isinstance(action.metavar, str):
         name = action.metavar
     else:
-        name = action.dest.upper().replace("_", "-")
+        name = action.dest.upper()
     if action.option_strings:
         return name
     return {"?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} ..."}.get(str(action.nargs), name)
