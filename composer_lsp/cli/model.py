@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from composer_inference.hardware import read_hardware
 from composer_inference.models.catalog import ModelSpec
@@ -33,10 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         _action(actions, name, text).add_argument("name")
 
 
-def _action(
-    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
-) -> argparse.ArgumentParser:
-    parser = actions.add_parser(name, help=text, description=text)
+def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text)
     parser.add_argument("--json", action="store_true", help="machine-readable output")
     return parser
 

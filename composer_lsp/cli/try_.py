@@ -220,7 +220,7 @@ class _Editor:
         )
         if status["state"] in {"error", "offline"}:
             raise TryError(status["message"])
-        items = result.items if result is not None else []
+        items: list[Any] = list(result.items) if result is not None else []
         text = str(items[0].insert_text) if items else ""
         stages: dict[str, float] = status["lastCompletion"] if items else {}
         return _Answer(text=text, wall_ms=wall_ms, stages=stages)
@@ -229,11 +229,11 @@ class _Editor:
 @asynccontextmanager
 async def _language_server() -> AsyncGenerator[_Editor]:
     from lsprotocol import types
-    from pygls.lsp.client import BaseLanguageClient
+    from pygls.lsp.client import BaseLanguageClient  # pyright: ignore[reportPrivateImportUsage]
 
     from composer_lsp import __version__
 
-    client = BaseLanguageClient("composer-lsp try", __version__)
+    client: Any = BaseLanguageClient("composer-lsp try", __version__)
 
     def ignore(_: object) -> None:
         """The server's messages are shown by its state."""

@@ -16,6 +16,7 @@ import zipfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from composer_inference.models.catalog import ModelSpec, WheelPart, find_spec
 from composer_inference.models.errors import (
@@ -92,7 +93,8 @@ def _from_hub(spec: ModelSpec, partial: Path, on_bytes: OnBytes) -> None:
     assert spec.hub is not None
     # Imported here: half a second, and only this function wants it.
     import httpx
-    from huggingface_hub import constants, hf_hub_download
+    import huggingface_hub
+    from huggingface_hub import constants
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
@@ -101,7 +103,8 @@ def _from_hub(spec: ModelSpec, partial: Path, on_bytes: OnBytes) -> None:
     except httpx.HTTPError as error:
         raise SourceError(f"{constants.ENDPOINT} cannot be reached: {error}") from error
     try:
-        fetched = hf_hub_download(
+        hub: Any = huggingface_hub  # Its overloads are typed in part only.
+        fetched = hub.hf_hub_download(
             spec.hub.repo, spec.hub.filename, revision=spec.hub.revision, local_dir=partial / "hub"
         )
     except (HfHubHTTPError, LocalEntryNotFoundError, httpx.HTTPError) as error:

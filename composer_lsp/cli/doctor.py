@@ -1,0 +1,166 @@
+"""`composer-lsp doctor`: what is there, what is missing, and the command that mends it."""
+
+import argparse
+import asyncio
+import json
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from composer_inference import environment
+from composer_inference.endpoint import EndpointError, find_endpoint, private_runtime_dir
+from composer_inference.hardware import Hardware, read_hardware
+from composer_inference.models.choose import Choice, choose_model
+from composer_inference.models.errors import ModelError
+from composer_inference.models.store import ModelStore
+from composer_lsp.config import EngineSettings, TabSettings
+
+PACKAGES = ("composer-lsp", "pygls", "lsprotocol", "xllamacpp", "httpx", "starlette", "tokenizers")
+_SNIPPET = 'def add(a, b):\n    """The sum of a and b."""\n    return '
+_LIMIT_S = 120.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    name: str
+    ok: bool
+    detail: str
+    mend: str = ""
+    """The command that mends it; empty when nothing is wrong."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="machine-readable output")
+    parser.add_argument(
+        "--no-start", action="store_true", help="do not start the engine, nor time a completion"
+    )
+    parser.epilog = "Exit status: 0 when everything is well, 1 when a check fails."
+
+
+def run(args: argparse.Namespace) -> int:
+    hardware = read_hardware()
+    choice = _choice(hardware)
+    checks = [_versions(), _paths(), _runtime(), _machine(hardware), _model(choice)]
+    if all(check.ok for check in checks):
+        checks.append(_engine())
+        if not args.no_start:
+            checks.append(asyncio.run(_completion()))
+    if args.json:
+        print(json.dumps([asdict(check) for check in checks], indent=2))
+    else:
+        for check in checks:
+            print(f"{'ok  ' if check.ok else 'FAIL'} {check.name:12} {check.detail}")
+            if check.mend:
+                print(f"{'':17} mend it: {check.mend}")
+    return 0 if all(check.ok for check in checks) else 1
+
+
+def _versions() -> Check:
+    found = {name: _version(name) for name in PACKAGES}
+    missing = [name for name, number in found.items() if number is None]
+    detail = f"Python {platform.python_version()}, " + ", ".join(
+        f"{name} {number or 'missing'}" for name, number in found.items()
+    )
+    mend = "pip install --force-reinstall composer-lsp" if missing else ""
+    return Check(name="versions", ok=not missing, detail=detail, mend=mend)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _paths() -> Check:
+    folders: dict[str, Callable[[], object]] = {
+        "data": environment.data_dir,
+        "cache": environment.cache_dir,
+        "state": environment.state_dir,
+        "runtime": environment.runtime_dir,
+    }
+    try:
+        detail = ", ".join(f"{name} {folder()}" for name, folder in folders.items())
+    except environment.EnvironmentVariableError as error:
+        return Check(name="paths", ok=False, detail=str(error), mend="unset that variable")
+    return Check(name="paths", ok=True, detail=detail)
+
+
+def _runtime() -> Check:
+    try:
+        private_runtime_dir()
+        endpoint = find_endpoint()
+    except EndpointError as error:
+        return Check(
+            name="socket",
+            ok=False,
+            detail=str(error),
+            mend="export COMPOSER_RUNTIME_DIR=$HOME/.composer-run",
+        )
+    detail = str(endpoint) if endpoint is not None else "no engine is announced"
+    return Check(name="socket", ok=True, detail=detail)
+
+
+def _machine(hardware: Hardware) -> Check:
+    features = " ".join(hardware.cpu_features)
+    gpus = ", ".join(hardware.gpus) or "no GPU"
+    detail = (
+        f"{hardware.cpu or hardware.machine}, {hardware.num_usable_cores} usable of "
+        f"{hardware.num_physical_cores} cores, "
+        f"{hardware.available_memory_bytes / 1e9:.1f} of {hardware.total_memory_bytes / 1e9:.1f} "
+        f"GB of memory free, {gpus} {features}"
+    )
+    return Check(name="hardware", ok=True, detail=detail.rstrip())
+
+
+def _choice(hardware: Hardware) -> Choice:
+    installed = [model.name for model in ModelStore().installed() if model.problem is None]
+    return choose_model(hardware, installed)
+
+
+def _model(choice: Choice) -> Check:
+    try:
+        path = ModelStore().path(choice.name)
+    except ModelError as error:
+        mend = f"composer-lsp model pull {choice.name}"
+        return Check(name="model", ok=False, detail=f"{choice.reason}; {error}", mend=mend)
+    return Check(name="model", ok=True, detail=f"{choice.reason}; {path}")
+
+
+def _engine() -> Check:
+    from composer_lsp.engine.probe import read_health
+
+    endpoint = find_endpoint()
+    health = asyncio.run(read_health(endpoint)) if endpoint is not None else None
+    detail = "not running; it starts with the first request" if health is None else str(health)
+    return Check(name="engine", ok=True, detail=detail)
+
+
+async def _completion() -> Check:
+    from composer_lsp.completion.completer import Completer
+    from composer_lsp.completion.request import CompletionRequest, DocumentSnapshot
+    from composer_lsp.engine.errors import EngineError
+    from composer_lsp.engine.launcher import Launcher
+    from composer_lsp.engine.select import ConfiguredTabEngine
+
+    settings = TabSettings()
+    engine = ConfiguredTabEngine(Launcher(EngineSettings), lambda: settings)
+    document = DocumentSnapshot(
+        uri="untitled:doctor.py", version=1, text=_SNIPPET, language_id="python"
+    )
+    request = CompletionRequest(document=document, offset=len(_SNIPPET), trigger="invoked")
+    started = time.perf_counter()
+    log = environment.state_dir() / "engine.log"
+    try:
+        async with asyncio.timeout(_LIMIT_S):
+            suggestion = await Completer(engine, lambda: settings).complete(request)
+    except (EngineError, EndpointError, TimeoutError) as error:
+        detail = str(error) or f"no answer within {_LIMIT_S:.0f} s"
+        return Check(name="completion", ok=False, detail=detail, mend=f"less {log}")
+    finally:
+        await engine.aclose()
+    elapsed = time.perf_counter() - started
+    shown = suggestion.text if suggestion is not None else ""
+    return Check(name="completion", ok=True, detail=f"{shown!r} in {elapsed:.2f} s")
