@@ -32,6 +32,7 @@ from composer_inference.backends.base import (
     GenerateChunk,
     GenerateRequest,
     MissingCapabilityError,
+    Prompt,
     PromptTooLongError,
     Timings,
     TokenLogprob,
@@ -297,7 +298,7 @@ class _StreamState:
 def _request_body(request: GenerateRequest) -> dict[str, Any]:
     sampling = request.sampling
     body: dict[str, Any] = {
-        "prompt": list(request.prompt) if len(request.prompt) != 1 else request.prompt[0],
+        "prompt": _joined(request.prompt),
         "stream": True,
         "return_progress": True,
         "cache_prompt": True,
@@ -318,6 +319,13 @@ def _request_body(request: GenerateRequest) -> dict[str, Any]:
     if request.grammar is not None:
         body["grammar"] = request.grammar
     return body
+
+
+def _joined(prompt: Prompt) -> str | list[str | int]:
+    """llama.cpp takes a list of texts alone for as many prompts, and a mixed one for a single one."""
+    if all(isinstance(piece, str) for piece in prompt):
+        return "".join(map(str, prompt))
+    return list(prompt)
 
 
 def _logprob(entry: dict[str, Any]) -> tuple[TokenLogprob, int]:

@@ -159,7 +159,10 @@ class ToolCallDecoder:
         self._opened = True
 
     def _extended(self, text: str) -> GenerateRequest:
-        return replace(self._request, prompt=(*self._request.prompt, text))
+        *before, last = self._request.prompt
+        # Joined to one text, so that it is cut into tokens as the template's own text would be.
+        end = (last + text,) if isinstance(last, str) else (last, text)
+        return replace(self._request, prompt=(*before, *end))
 
     def _remaining(self) -> GenerateRequest:
         sampling = self._request.sampling

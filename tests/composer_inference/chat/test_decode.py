@@ -65,7 +65,7 @@ def _timings(num_prompt: int, num_decoded: int) -> Timings:
 
 async def decode(model: Model, *, max_tokens: int = 500, **rules: object) -> list[Part]:
     sampling = SamplingParams(max_tokens=max_tokens, stop=("\n\n",))
-    request = GenerateRequest(prompt=("Prompt",), sampling=sampling, draft_text="draft")
+    request = GenerateRequest(prompt=(7, "Prompt"), sampling=sampling, draft_text="draft")
     decoder = ToolCallDecoder(model.generate, request, TOOLS, CallRules(**rules))  # type: ignore[arg-type]
     parts = [part async for part in decoder.parts()]
     assert model.num_open == 0
@@ -102,12 +102,12 @@ async def test_a_call_is_decoded_anew_under_its_schema(opening: str):
     assert parts[-1].finish_reason == "tool_calls"
     free, constrained, after = model.requests
     assert free.json_schema is None
-    assert constrained.prompt == ("Prompt", "Let me look.\n<tool_call>\n")
+    assert constrained.prompt == (7, "PromptLet me look.\n<tool_call>\n")
     assert constrained.json_schema is not None
     assert len(constrained.json_schema["anyOf"]) == 2
     assert constrained.sampling.stop == ()
     assert constrained.draft_text is None
-    assert after.prompt == (*constrained.prompt, f"{CALL}\n</tool_call>")
+    assert after.prompt == (7, f"{constrained.prompt[1]}{CALL}\n</tool_call>")
     assert after.sampling.stop == ("\n\n",)
 
 
@@ -178,7 +178,7 @@ async def test_a_required_call_begins_at_once(only):
     assert called(parts) == [("grep", {"pattern": '}x{"'})]
     assert parts[-1].finish_reason == "tool_calls"
     first = model.requests[0]
-    assert first.prompt == ("Prompt", "<tool_call>\n")
+    assert first.prompt == (7, "Prompt<tool_call>\n")
     assert first.json_schema is not None
     if only:
         assert first.json_schema["properties"]["name"] == {"const": "grep"}
