@@ -22,7 +22,7 @@ from composer_lsp.engine.errors import (
 )
 from composer_lsp.engine.launcher import Launcher
 from composer_lsp.engine.select import ConfiguredTabEngine
-from composer_lsp.server.models import AUTO, auto_model
+from composer_lsp.server.models import AUTO, recommended_model
 from composer_lsp.server.service import (
     ModelMissingError,
     ServiceError,
@@ -158,7 +158,7 @@ def _told_to_users(tab: TabSettings) -> Generator[None]:
     except ModelNotFoundError as error:
         if tab.url:
             raise ServiceError(str(error)) from error
-        model = auto_model() if error.model == AUTO else error.model
+        model = recommended_model() if error.model == AUTO else error.model
         raise ModelMissingError(str(error), model) from error
     except (EngineStartError, EndpointError, UnknownTemplateError) as error:
         raise ServiceError(str(error)) from error

@@ -64,15 +64,13 @@ class Models:
         return await self._editor.ask(question, _DOWNLOAD, _NOT_NOW) == _DOWNLOAD
 
 
-def auto_model() -> str:
-    """The model that the engine chooses on this machine."""
+def recommended_model() -> str:
+    """The model that suits this machine."""
     # Needed once in the life of an installation.
     from composer_inference.hardware import read_hardware
-    from composer_inference.models.choose import choose_model
-    from composer_inference.models.store import ModelStore
+    from composer_inference.models.choose import recommend_model
 
-    installed = tuple(model.name for model in ModelStore().installed())
-    return choose_model(read_hardware(), installed).name
+    return recommend_model(read_hardware()).name
 
 
 def _size(model: str) -> str:

@@ -119,13 +119,13 @@ class StatusBoard:
         if self._is_snoozed:
             return "snoozed", "Suggestions are snoozed", None
         if self._condition != "ready":
-            return self._condition, self._message or _DEFAULT_MESSAGES[self._condition], None
+            return self._condition, self._message or DEFAULT_MESSAGES[self._condition], None
         if self._thinking:
             return "thinking", "Thinking", None
         return "idle", "Ready", None
 
 
-_DEFAULT_MESSAGES: dict[Condition, str] = {
+DEFAULT_MESSAGES: dict[Condition, str] = {
     "starting": "Starting the engine",
     "loading": "Loading the model",
     "offline": "The engine cannot be reached",

@@ -183,7 +183,9 @@ async def test_the_engine_answers(directory):
         await client.state("loading")
         await client.state("idle", after=1)
         assert await suggest(client, "total = ˇ\n") == ["sum(values)"]
-        assert (await client.command("composer.status"))["state"] == "idle"
+        status = await client.command("composer.status")
+        assert status["state"] == "idle"
+        assert {"debounce", "prefill", "first_token", "total"} <= set(status["lastCompletion"])
 
 
 async def test_typing_through_a_suggestion(directory):

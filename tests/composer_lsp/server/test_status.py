@@ -57,6 +57,8 @@ async def test_loading_shows_progress(client):
     begin = await client.notification("$/progress", lambda params: params["token"] == token)
     assert begin["value"]["kind"] == "begin"
     assert begin["value"]["title"] == "Loading the model"
+    await act(client, "loading")
+    await client.notification("$/progress", lambda params: params["value"]["kind"] == "report")
     await act(client, "ready")
     await client.notification("$/progress", lambda params: params["value"]["kind"] == "end")
     status = await client.command("composer.status")
