@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from composer_lsp.completion.healing import split_last_token, without_start
-from composer_lsp.engine.tab import beginning_with
+from composer_lsp.engine.healed import beginning_with
 
 ORDERS: dict[str, Callable[[str, str], str]] = {
     "prefix-suffix-middle": lambda prefix, suffix: (

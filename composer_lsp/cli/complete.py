@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import json
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,9 @@ from pathlib import Path
 from composer_lsp.completion.request import CompletionRequest, DocumentSnapshot, Suggestion
 from composer_lsp.completion.templates import template_names
 from composer_lsp.config import EngineSettings, TabSettings
+
+_LINE_END = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
+"""As editors count lines; `str.splitlines` also takes form feeds and more."""
 
 _NO_SUGGESTION = 1
 _FAILED = 2
@@ -87,9 +91,7 @@ def parse_place(text: str) -> Place:
 
 def offset_of(text: str, place: Place) -> int:
     """The place's offset in the file's text. Raises: PlaceError."""
-    lines = text.splitlines(keepends=True) or [""]
-    if text.endswith(("\n", "\r")):
-        lines.append("")
+    lines = _LINE_END.split(text)
     if not 1 <= place.line <= len(lines):
         raise PlaceError(f"{place.path} has {len(lines)} lines, no line {place.line}")
     line = lines[place.line - 1].rstrip("\r\n")

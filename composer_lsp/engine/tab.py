@@ -1,23 +1,19 @@
 """One tab completion over an OpenAI-compatible server: prompt in, chunks out."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from enum import Enum
 from typing import Any
 
 from composer_lsp.completion.completer import TabChunk
-from composer_lsp.completion.healing import without_start
 from composer_lsp.completion.prompt import CHARS_PER_TOKEN
-from composer_lsp.completion.templates import FimPrompt, find_template
-from composer_lsp.completion.trim import FinishReason
+from composer_lsp.completion.templates import FimPrompt, FimTemplate, find_template
+from composer_lsp.engine.chunks import chunk_of
 from composer_lsp.engine.client import OpenAIClient
-from composer_lsp.engine.sse import first_choice
+from composer_lsp.engine.healed import UnlikelyStartError, beginning_with, behind_held_text
 
 _MAX_STOPS = 4
 """Hosted servers refuse more; the trimmer ends the stream at every other sentinel."""
-
-_LLAMA_CPP_TIMINGS = {"prompt_ms": "prefill_ms", "predicted_ms": "decode_ms"}
 
 
 class Forcing(Enum):
@@ -52,16 +48,45 @@ async def stream_completion(
         chunks = _chunks(client, "completions", body | sampling)
     else:
         template = find_template(fim_template, model)
-        rendered = template.render(prompt, hold_back=forcing is not Forcing.NONE)
+        sampling |= {
+            "stop": [*stop, *template.sentinels][:_MAX_STOPS],
+            "max_tokens": max_tokens,
+        }
+        chunks = _healed(client, template, prompt, forcing, sampling)
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            yield chunk
+
+
+async def _healed(
+    client: OpenAIClient,
+    template: FimTemplate,
+    prompt: FimPrompt,
+    forcing: Forcing,
+    sampling: dict[str, Any],
+) -> AsyncGenerator[TabChunk, None]:
+    whole = sampling | {"prompt": template.render(prompt, hold_back=False).text}
+    rendered = template.render(prompt)
+    if forcing is Forcing.NONE or not rendered.starts_with:
+        chunks = _chunks(client, "completions", whole)
+    else:
         body = sampling | {
             "prompt": rendered.text,
-            "stop": [*stop, *template.sentinels][:_MAX_STOPS],
-            "max_tokens": max_tokens + _num_held_tokens(rendered.starts_with),
+            # Held text is one token as a rule, and at most a few.
+            "max_tokens": sampling["max_tokens"] + -(-len(rendered.starts_with) // CHARS_PER_TOKEN),
         }
-        if rendered.starts_with and forcing is Forcing.GRAMMAR:
-            body["grammar"] = beginning_with(rendered.starts_with)
-        chunks = _behind(_chunks(client, "completions", body), rendered.starts_with)
-    async with aclosing(chunks):
+        if forcing is Forcing.GRAMMAR:
+            body |= {"grammar": beginning_with(rendered.starts_with), "logprobs": 1}
+        chunks = behind_held_text(client.events("completions", body), rendered.starts_with)
+    try:
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
+        return
+    except UnlikelyStartError:
+        pass
+    # The text before the cursor ends with a whole word after all.
+    async with aclosing(_chunks(client, "completions", whole)) as chunks:
         async for chunk in chunks:
             yield chunk
 
@@ -71,68 +96,4 @@ async def _chunks(
 ) -> AsyncGenerator[TabChunk, None]:
     async with aclosing(client.events(path, body)) as events:
         async for event in events:
-            yield _chunk(event)
-
-
-async def _behind(
-    chunks: AsyncGenerator[TabChunk, None], starts_with: str
-) -> AsyncGenerator[TabChunk, None]:
-    """The answer without the held text that it begins with; nothing of one that does not."""
-    answer = ""
-    is_behind = not starts_with
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            if is_behind:
-                yield chunk
-                continue
-            answer += chunk.text
-            if len(answer) < len(starts_with) and chunk.finish_reason is None:
-                continue
-            text = without_start(answer, starts_with)
-            if text is None:
-                yield TabChunk(finish_reason="stop", timings=chunk.timings)
-                return
-            is_behind = True
-            yield replace(chunk, text=text)
-
-
-def beginning_with(text: str) -> str:
-    """A GBNF grammar of all texts that begin with this one."""
-    literal = "".join(
-        f"\\{char}" if char in '"\\' else char if char.isprintable() else f"\\U{ord(char):08X}"
-        for char in text
-    )
-    return f'root ::= "{literal}" [^\\x00]*'
-
-
-def _num_held_tokens(held: str) -> int:
-    # Held text is one token as a rule, and at most a few.
-    return -(-len(held) // CHARS_PER_TOKEN)
-
-
-def _chunk(event: dict[str, Any]) -> TabChunk:
-    choice = first_choice(event)
-    text = choice.get("text", event.get("content")) or ""
-    timings: object = event.get("timings")
-    return TabChunk(
-        text=str(text),
-        finish_reason=_finish_reason(choice, event),
-        timings=_known_timings(timings) if isinstance(timings, Mapping) else {},  # pyright: ignore[reportUnknownArgumentType]
-    )
-
-
-def _finish_reason(choice: dict[str, Any], event: dict[str, Any]) -> FinishReason | None:
-    reason = choice.get("finish_reason")
-    if reason is None and event.get("stop") is True:
-        reason = "length" if event.get("stop_type") == "limit" else "stop"
-    if reason is None:
-        return None
-    return "length" if reason == "length" else "stop"
-
-
-def _known_timings(timings: Mapping[str, Any]) -> dict[str, float]:
-    return {
-        _LLAMA_CPP_TIMINGS.get(name, name): float(value)
-        for name, value in timings.items()
-        if isinstance(value, int | float)
-    }
+            yield chunk_of(event)

@@ -1,0 +1,47 @@
+"""Completion events of OpenAI's API and of llama.cpp's own, as `TabChunk`."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from composer_lsp.completion.completer import TabChunk
+from composer_lsp.completion.trim import FinishReason
+from composer_lsp.engine.sse import first_choice
+
+_LLAMA_CPP_TIMINGS = {"prompt_ms": "prefill_ms", "predicted_ms": "decode_ms"}
+
+
+def chunk_of(event: dict[str, Any]) -> TabChunk:
+    choice = first_choice(event)
+    text = choice.get("text", event.get("content")) or ""
+    return TabChunk(
+        text=str(text),
+        finish_reason=_finish_reason(choice, event),
+        timings=_known_timings(_object(event.get("timings"))),
+    )
+
+
+def tokens_of(event: dict[str, Any]) -> list[tuple[str, float]]:
+    """The event's tokens with their log-probabilities, where the server gives them."""
+    logprobs = _object(first_choice(event).get("logprobs"))
+    return list(zip(logprobs.get("tokens", ()), logprobs.get("token_logprobs", ()), strict=False))
+
+
+def _finish_reason(choice: dict[str, Any], event: dict[str, Any]) -> FinishReason | None:
+    reason = choice.get("finish_reason")
+    if reason is None and event.get("stop") is True:
+        reason = "length" if event.get("stop_type") == "limit" else "stop"
+    if reason is None:
+        return None
+    return "length" if reason == "length" else "stop"
+
+
+def _known_timings(timings: Mapping[str, Any]) -> dict[str, float]:
+    return {
+        _LLAMA_CPP_TIMINGS.get(name, name): float(value)
+        for name, value in timings.items()
+        if isinstance(value, int | float)
+    }
+
+
+def _object(value: object) -> dict[str, Any]:
+    return cast(dict[str, Any], value) if isinstance(value, dict) else {}

@@ -1,0 +1,114 @@
+"""`composer-lsp complete`, as a process against the scripted engine."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from composer_lsp.cli.complete import Place, PlaceError, offset_of, parse_place
+from composer_lsp.config import EngineSettings
+from composer_lsp.engine.launcher import ensure_engine
+
+
+@pytest.fixture
+def source(homes: Path, script: Path) -> Iterator[Path]:
+    """A file, and a scripted engine that answers 42, or three words behind `quick`."""
+    path = homes / "a.py"
+    path.write_text("quick = \nnothing = \r\nμ = ")
+    arguments = ("--backend=scripted", f"--script={script}")
+    asyncio.run(ensure_engine(EngineSettings(), arguments=arguments))
+    yield path
+
+
+def complete(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "composer_lsp", "complete", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_text_is_printed(source: Path) -> None:
+    done = complete(f"{source}:1:9")
+    assert (done.stdout, done.stderr, done.returncode) == ("one two three\n", "", 0)
+
+
+def test_json_has_offsets_and_timings(source: Path) -> None:
+    done = complete(f"{source}:3", "--json")
+    answer = json.loads(done.stdout)
+    assert answer["text"] == "one two three"
+    assert answer["start"] == answer["end"] == len("quick = \nnothing = \r\nμ = ")
+    assert answer["timings_ms"]["total"] >= answer["timings_ms"]["first_token"] >= 0
+
+
+def test_no_suggestion_is_status_1(source: Path, homes: Path) -> None:
+    other = homes / "b.py"
+    other.write_text("f(42")
+    done = complete(f"{other}:1:3", "--json")
+    assert json.loads(done.stdout)["text"] is None
+    assert (done.stderr, done.returncode) == ("", 1)
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("a.py", "is not like FILE:LINE"),
+        ("missing.py:1:1", "cannot read missing.py: No such file"),
+        ("{source}:9", "has 3 lines, no line 9"),
+        ("{source}:1:99", "has 8 characters, no column 99"),
+        ("{homes}/.env:1", "secrets"),
+        ("{homes}/latin.py:1", "not UTF-8"),
+        ("{homes}:1", "cannot read"),
+    ],
+)
+def test_wrong_places_are_named(source: Path, homes: Path, place: str, message: str) -> None:
+    (homes / ".env").write_text("KEY=")
+    (homes / "latin.py").write_bytes(b"\xe9")
+    done = complete(place.format(source=source, homes=homes))
+    assert message in done.stderr and "Traceback" not in done.stderr
+    assert (done.stdout, done.returncode) == ("", 2)
+
+
+def test_unreachable_server_is_named(source: Path) -> None:
+    done = complete(f"{source}:1", "--url", "http://127.0.0.1:9/v1", "--model", "m")
+    assert "http://127.0.0.1:9/v1 cannot be reached" in done.stderr
+    assert done.returncode == 2
+
+
+def test_help_lists_the_templates() -> None:
+    text = " ".join(complete("--help").stdout.split())
+    assert "auto (default), qwen" in text and "infill" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("a.py:3", Place(Path("a.py"), 3, None)),
+        ("a.py:3:4", Place(Path("a.py"), 3, 4)),
+        ("dir:x/a.py:3:4", Place(Path("dir:x/a.py"), 3, 4)),
+        ("C:\\a.py:3", Place(Path("C:\\a.py"), 3, None)),
+    ],
+)
+def test_places_are_read(text: str, place: Place) -> None:
+    assert parse_place(text) == place
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "offset"),
+    [
+        ("ab\ncd", 2, 2, 4),
+        ("ab\r\ncd\r\n", 2, None, 6),
+        ("ab\n", 2, 1, 3),
+        ("", 1, None, 0),
+        ("a\n", 1, 2, 1),
+        ("a\x0cb\nc", 2, 1, 4),
+    ],
+)
+def test_offsets(text: str, line: int, column: int | None, offset: int) -> None:
+    assert offset_of(text, Place(Path("a"), line, column)) == offset
+
+
+def test_column_past_the_end_is_an_error() -> None:
+    with pytest.raises(PlaceError, match="no column 3"):
+        offset_of("a\n", Place(Path("a"), 1, 3))
