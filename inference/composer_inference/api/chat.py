@@ -29,6 +29,7 @@ from composer_inference.backends.base import (
 )
 from composer_inference.chat.decode import Part, ToolCallDecoder
 from composer_inference.chat.escape import find_control_words
+from composer_inference.chat.json_guard import JsonGuard
 from composer_inference.chat.messages import render_conversation
 from composer_inference.chat.unconstrained import read_calls
 from composer_inference.priority import Priority
@@ -106,15 +107,20 @@ def _parts(
         return service.generate(chat.model, request, priority)
 
     if not chat.may_call:
-        return _text_parts(run(generate))
+        guard = JsonGuard() if chat.json_schema is not None else None
+        return _text_parts(run(generate), guard)
     if Capability.GRAMMAR not in backend.capabilities:
         return read_calls(run(generate), chat.tools)
     return ToolCallDecoder(run, generate, chat.tools, chat.rules).parts()
 
 
-async def _text_parts(chunks: AsyncGenerator[GenerateChunk, None]) -> AsyncGenerator[Part, None]:
+async def _text_parts(
+    chunks: AsyncGenerator[GenerateChunk, None], guard: JsonGuard | None
+) -> AsyncGenerator[Part, None]:
     async with aclosing(chunks):
         async for chunk in chunks:
+            if guard is not None:
+                guard.check(chunk)
             yield Part(
                 text=chunk.text,
                 logprobs=chunk.logprobs,

@@ -159,17 +159,18 @@ def _read_tools(body: Mapping[str, Any]) -> Tools:
     value = body.get("tools")
     if value is not None and not isinstance(value, list):
         raise parse.wrong("tools", value, "a list")
-    tools = cast(list[object], value or [])
-    names: set[str] = set()
-    for index, tool in enumerate(tools):
-        name = _check_tool(f"tools[{index}]", tool)
-        if name in names:
+    schemas: dict[str, dict[str, Any]] = {}
+    definitions = cast(list[Any], value or [])
+    for index, tool in enumerate(definitions):
+        name, schema = _read_tool(f"tools[{index}]", tool)
+        if name in schemas:
             raise invalid(f"tools names {name} twice", param="tools")
-        names.add(name)
-    return Tools(cast(list[dict[str, Any]], tools))
+        schemas[name] = schema
+    return Tools(definitions, schemas)
 
 
-def _check_tool(path: str, value: object) -> str:
+def _read_tool(path: str, value: object) -> tuple[str, dict[str, Any]]:
+    """The tool's name, and the schema that its arguments are held to."""
     tool = cast(dict[str, Any], value if isinstance(value, dict) else {})
     if tool.get("type") != "function":
         raise parse.wrong(path, value, 'of the form {"type": "function", "function": {"name": …}}')
@@ -179,7 +180,10 @@ def _check_tool(path: str, value: object) -> str:
         raise parse.wrong(f"{path}.function.name", name, "a name without spaces")
     if parameters is not None and not isinstance(parameters, dict):
         raise parse.wrong(f"{path}.function.parameters", parameters, "a JSON schema")
-    return name
+    # Whoever runs a tool checks its arguments anyway, unless it was promised that they fit.
+    strict = parse.boolean(function, "strict")
+    schema = cast(dict[str, Any], parameters or {"type": "object", "properties": {}})
+    return name, parse.schema(schema, f"{path}.function.parameters", relax=not strict)
 
 
 def _read_choice(body: Mapping[str, Any], tools: Tools) -> tuple[ToolChoice, str | None]:
@@ -205,7 +209,8 @@ def _read_format(body: Mapping[str, Any]) -> dict[str, Any] | None:
         case {"type": "json_object"}:
             return {"type": "object"}
         case {"type": "json_schema", "json_schema": {"schema": dict()}}:
-            return cast(dict[str, Any], value["json_schema"]["schema"])
+            path = "response_format.json_schema.schema"
+            return parse.schema(value["json_schema"]["schema"], path, relax=False)
         case _:
             raise parse.wrong(
                 "response_format",

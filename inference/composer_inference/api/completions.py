@@ -19,6 +19,7 @@ from composer_inference.api.answers import (
 from composer_inference.api.service import EngineService
 from composer_inference.api.streaming import Events, event_stream, while_connected
 from composer_inference.backends.base import GenerateRequest, Prompt
+from composer_inference.chat.json_guard import JsonGuard
 from composer_inference.priority import Priority
 
 DEFAULT_MAX_TOKENS = 16
@@ -46,11 +47,12 @@ async def completions(request: Request) -> Response:
 def _read_request(body: Mapping[str, Any]) -> GenerateRequest:
     parse.refuse_unsupported(body)
     grammar = body.get("grammar")
+    schema = parse.dictionary(body, "json_schema")
     return GenerateRequest(
         prompt=_read_prompt(body),
         sampling=parse.read_sampling(body, max_tokens=DEFAULT_MAX_TOKENS),
         grammar=None if grammar is None else parse.string(body, "grammar"),
-        json_schema=parse.dictionary(body, "json_schema"),
+        json_schema=schema and parse.schema(schema, "json_schema", relax=False),
     )
 
 
@@ -81,8 +83,11 @@ async def _events(
 ) -> Events:
     first = header("text_completion", model)
     offset = 0
+    guard = JsonGuard() if generate.json_schema is not None else None
     async with aclosing(service.generate(model, generate, priority)) as chunks:
         async for chunk in chunks:
+            if guard is not None:
+                guard.check(chunk)
             if not chunk.text and not chunk.logprobs and chunk.finish_reason is None:
                 continue
             logprobs = None

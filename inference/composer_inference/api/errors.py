@@ -7,6 +7,7 @@ from composer_inference.backends.base import (
     BackendError,
     MissingCapabilityError,
     PromptTooLongError,
+    RejectedRequestError,
 )
 from composer_inference.chat.template import ChatTemplateError
 
@@ -52,5 +53,7 @@ def as_api_error(error: ApiError | EngineError | BackendError) -> ApiError:
             return ApiError(400, "chat_template_failed", str(error), param="messages")
         case MissingCapabilityError():
             return unsupported(str(error))
+        case RejectedRequestError():
+            return invalid(str(error))
         case _:
             return ApiError(500, "backend_failed", str(error))

@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from composer_inference.api.errors import ApiError, invalid, unsupported
 from composer_inference.backends.base import SamplingParams
+from composer_inference.chat.schema import SchemaError, check_schema
 from composer_inference.priority import Priority
 
 _T = TypeVar("_T", int, None)
@@ -149,6 +150,15 @@ def dictionary(body: Mapping[str, Any], name: str) -> dict[str, Any] | None:
     if value is not None and not isinstance(value, dict):
         raise wrong(name, value, "an object")
     return cast("dict[str, Any] | None", value)
+
+
+def schema(value: dict[str, Any], path: str, *, relax: bool) -> dict[str, Any]:
+    """The JSON schema that stands at `path`, as it is to be enforced. Raises: ApiError."""
+    try:
+        return check_schema(value, relax=relax)
+    except SchemaError as error:
+        param = path.partition(".")[0].partition("[")[0]
+        raise unsupported(f"{path}: {error}", param=param) from error
 
 
 def wrong(name: str, value: Any, allowed: str) -> ApiError:

@@ -97,11 +97,15 @@ class BackendError(Exception):
     """The backend refused or failed a request; the message is the backend's own."""
 
 
-class PromptTooLongError(BackendError):
+class RejectedRequestError(BackendError):
+    """The request itself is at fault, such as a grammar that cannot be parsed."""
+
+
+class PromptTooLongError(RejectedRequestError):
     """The prompt does not fit the context; the message gives both numbers."""
 
 
-class MissingCapabilityError(BackendError):
+class MissingCapabilityError(RejectedRequestError):
     """The request needs something that this backend or model does not offer."""
 
 

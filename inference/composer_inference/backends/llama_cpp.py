@@ -34,6 +34,7 @@ from composer_inference.backends.base import (
     MissingCapabilityError,
     Prompt,
     PromptTooLongError,
+    RejectedRequestError,
     Timings,
     TokenLogprob,
 )
@@ -358,4 +359,5 @@ def _raise_error(result: dict[str, Any]) -> None:
             f"the prompt has {error['n_prompt_tokens']} tokens and the context holds "
             f"{error['n_ctx']}; shorten it, or raise the engine's context"
         )
-    raise BackendError(str(error.get("message", error)))
+    kind = RejectedRequestError if error.get("code") == 400 else BackendError
+    raise kind(str(error.get("message", error)))

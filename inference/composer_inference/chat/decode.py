@@ -21,6 +21,7 @@ from composer_inference.backends.base import (
     TokenLogprob,
 )
 from composer_inference.chat.calls import CallDelta, CallReader
+from composer_inference.chat.json_guard import JsonGuard
 from composer_inference.chat.tools import CLOSER, OPENER, Opening, OpeningScanner, Tools
 
 Generate = Callable[[GenerateRequest], AsyncGenerator[GenerateChunk, None]]
@@ -121,10 +122,11 @@ class ToolCallDecoder:
             sampling=replace(remaining.sampling, stop=()),
             draft_text=None,
         )
-        reader = CallReader(self._num_calls)
+        reader, guard = CallReader(self._num_calls), JsonGuard()
         text, reason = "", None
         async with aclosing(self._run(request)) as chunks:
             async for chunk in chunks:
+                guard.check(chunk)
                 text += chunk.text
                 reason = chunk.finish_reason
                 for delta in reader.feed(chunk.text):
@@ -134,7 +136,7 @@ class ToolCallDecoder:
         self._request = self._extended(f"{text}\n{CLOSER}")
         if not reader.complete:
             if reason != "length":
-                raise BackendError(f"the model's tool call breaks off after {text[-40:]!r}")
+                raise BackendError(f"the tools' schema was not enforced: the call is {text!r}")
             self._ended = "length"
         elif not self._rules.parallel or self._rules.only or self._num_calls == MAX_CALLS:
             self._ended = "tool_calls"

@@ -16,7 +16,7 @@ from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from composer_inference.backends.base import BackendError
+from composer_inference.backends.base import RejectedRequestError
 
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
@@ -36,7 +36,7 @@ _FAULTS = (
 """What a template's own code can raise."""
 
 
-class ChatTemplateError(BackendError):
+class ChatTemplateError(RejectedRequestError):
     """The model's template refused the conversation; the message is the template's own."""
 
 

@@ -27,14 +27,13 @@ class Opening:
 class Tools:
     """The functions that one request offers, as OpenAI's API describes them."""
 
-    def __init__(self, definitions: Sequence[Mapping[str, Any]]) -> None:
-        """Each definition is `{"type": "function", "function": {"name": …, "parameters": …}}`."""
+    def __init__(
+        self, definitions: Sequence[Mapping[str, Any]], schemas: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """`definitions` are what the model is shown: `{"type": "function", "function": {…}}`;
+        `schemas` what the arguments are held to, by the function's name."""
         self.definitions = tuple(definitions)
-        self._schemas: dict[str, Mapping[str, Any]] = {
-            definition["function"]["name"]: definition["function"].get("parameters")
-            or {"type": "object", "properties": {}}
-            for definition in definitions
-        }
+        self._schemas = dict(schemas)
 
     def __bool__(self) -> bool:
         return bool(self._schemas)

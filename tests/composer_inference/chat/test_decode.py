@@ -20,7 +20,8 @@ TOOLS = Tools(
     [
         {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
         for name in ("grep", "read_file")
-    ]
+    ],
+    {"grep": {"type": "object"}, "read_file": {"type": "object"}},
 )
 CALL = '{"name": "grep", "arguments": {"pattern": "}x{\\""}}'
 OTHER = '{"name": "read_file", "arguments": {}}'
@@ -212,9 +213,10 @@ async def test_text_cut_by_max_tokens():
     assert parts[-1].finish_reason == "length"
 
 
-async def test_a_call_that_breaks_off_is_an_error():
-    with pytest.raises(BackendError, match=r"breaks off after '\{\"name\": \"grep'"):
-        await decode(Model("<tool_call>", '{"name": "grep'))
+@pytest.mark.parametrize("text", ['{"name": "grep', "Sure, I call", '{"tool": "grep"}'])
+async def test_a_call_that_is_none_is_an_error(text):
+    with pytest.raises(BackendError, match="schema was not enforced"):
+        await decode(Model("<tool_call>", text))
 
 
 async def test_timings_are_summed_and_the_prompts_kept_apart():

@@ -11,11 +11,14 @@ from composer_inference.chat.tools import Tools
 from composer_inference.chat.unconstrained import read_calls
 
 
-def tool(name: str, parameters: object = None) -> dict[str, object]:
-    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+def tool(name: str) -> dict[str, object]:
+    return {"type": "function", "function": {"name": name}}
 
 
-TOOLS = Tools([tool("grep", {"type": "object"}), tool("ls")])
+TOOLS = Tools(
+    [tool("grep"), tool("ls")],
+    {"grep": {"type": "object"}, "ls": {"type": "object", "properties": {}}},
+)
 
 
 def test_the_name_comes_first_and_the_arguments_are_the_tools_own():
@@ -36,7 +39,7 @@ def test_definitions_are_found_from_the_root():
             "Tree": {"type": "array", "items": {"$ref": "#/definitions/Tree"}},
         },
     }
-    schema = Tools([tool("a", parameters), tool("b", parameters)]).call_schema()
+    schema = Tools([tool("a"), tool("b")], {"a": parameters, "b": parameters}).call_schema()
     assert set(schema["$defs"]) == {"a.Place", "a.Tree", "b.Place", "b.Tree"}
     assert schema["$defs"]["b.Tree"]["items"] == {"$ref": "#/$defs/b.Tree"}
     first = schema["anyOf"][0]["properties"]["arguments"]
