@@ -1,20 +1,22 @@
 """`composer-lsp doctor` where nothing is installed yet, and where something is wrong."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 from tests.composer_lsp.cli.conftest import Cli
 
 
-def _checks(output: str) -> dict[str, dict[str, Any]]:
-    return {check["name"]: check for check in json.loads(output)}
+def _checks(done: "subprocess.CompletedProcess[str]") -> dict[str, dict[str, Any]]:
+    assert done.stdout, f"exit status {done.returncode} and no report: {done.stderr}"
+    return {check["name"]: check for check in json.loads(done.stdout)}
 
 
 def test_a_missing_model_fails_and_names_the_command(cli: Cli) -> None:
     done = cli("doctor", "--json", "--no-start")
 
-    checks = _checks(done.stdout)
+    checks = _checks(done)
     assert done.returncode == 1
     assert [name for name, check in checks.items() if not check["ok"]] == ["model"]
     assert checks["model"]["mend"].startswith("composer-lsp model pull qwen2.5-coder-")
@@ -34,7 +36,7 @@ def test_a_runtime_folder_open_to_others_fails(cli: Cli, home: Path) -> None:
     runtime.mkdir()
     runtime.chmod(0o777)
 
-    checks = _checks(cli("doctor", "--json", "--no-start").stdout)
+    checks = _checks(cli("doctor", "--json", "--no-start"))
 
     assert not checks["socket"]["ok"]
     assert str(runtime) in checks["socket"]["detail"]
