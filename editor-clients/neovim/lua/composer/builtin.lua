@@ -7,6 +7,7 @@ local suggestion = require("composer.suggestion")
 
 local METHOD = "textDocument/inlineCompletion"
 local INVOKED = 1
+local TAKE_LIMIT_MS = 1000
 
 local inline = vim.lsp.inline_completion
 local namespace = vim.api.nvim_create_namespace("nvim.lsp.inline_completion")
@@ -14,6 +15,7 @@ local namespace = vim.api.nvim_create_namespace("nvim.lsp.inline_completion")
 ---@class composer.builtin.State
 ---@field shown? composer.Suggestion what Neovim shows
 ---@field own? composer.Suggestion what we show: the rest after accepting a part, or an explicit answer
+---@field asked_at? string the place of Neovim's last request
 
 ---@type table<integer, composer.builtin.State>
 local states = {}
@@ -28,9 +30,13 @@ end
 ---@param chunks [string, string][]
 ---@return string
 local function joined(chunks)
-  return vim.iter(chunks):map(function(chunk)
-    return chunk[1]
-  end):join("")
+  return vim
+    .iter(chunks)
+    :map(function(chunk)
+      -- "(1/2)", behind the text, is not a part of it.
+      return chunk[2] ~= "ComplHintMore" and chunk[1] or ""
+    end)
+    :join("")
 end
 
 --- Reads the suggestion off the screen.
@@ -42,7 +48,7 @@ local function read(bufnr)
     return nil
   end
   local details = mark[4]
-  local lines = vim.tbl_map(joined, { details.virt_text, unpack(details.virt_lines or {}) })
+  local lines = vim.tbl_map(joined, { details.virt_text or {}, unpack(details.virt_lines or {}) })
   local col = vim.api.nvim_win_get_cursor(0)[2]
   -- Text after the cursor that the suggestion repeats is not shown twice.
   local repeated = vim.api.nvim_get_current_line():sub(col + 1, mark[3])
@@ -56,12 +62,18 @@ local function drop_own(bufnr)
 end
 
 ---@param bufnr integer
+local function drop_shown(bufnr)
+  states[bufnr].shown = nil
+  vim.api.nvim_buf_clear_namespace(bufnr, namespace, 0, -1)
+end
+
+---@param bufnr integer
 ---@param own? composer.Suggestion
 local function show_own(bufnr, own)
   local rest = suggestion.remaining(own)
   if own and rest then
     states[bufnr].own = own
-    vim.api.nvim_buf_clear_namespace(bufnr, namespace, 0, -1)
+    drop_shown(bufnr)
     draw.show(own, rest)
   else
     drop_own(bufnr)
@@ -73,32 +85,47 @@ local function refresh(bufnr)
   local state = states[bufnr]
   if state.own then
     show_own(bufnr, state.own)
-  elseif state.shown and not suggestion.remaining(state.shown) then
-    state.shown = nil
-    vim.api.nvim_buf_clear_namespace(bufnr, namespace, 0, -1)
+  end
+  if not suggestion.remaining(state.shown) then
+    drop_shown(bufnr)
   end
 end
 
---- What Neovim shows changes when an answer came: take that over.
+--- What Neovim shows changes when an answer came: take that over. An answer to a question about
+--- another place is shown all the same, cut to fit; the question about this place is on its way.
 ---@param bufnr integer
 local function answered(bufnr)
   vim.schedule(function()
-    if not states[bufnr] or not vim.api.nvim_buf_is_valid(bufnr) then
+    local state = states[bufnr]
+    if not state or not vim.api.nvim_buf_is_loaded(bufnr) then
       return
     end
-    local shown = read(bufnr)
-    if shown then
+    local seen = read(bufnr)
+    if seen and state.asked_at == suggestion.place(bufnr) then
       drop_own(bufnr)
+      state.shown = seen
+    elseif not seen or seen.text ~= suggestion.remaining(state.shown) then
+      drop_shown(bufnr)
     end
-    states[bufnr].shown = shown
   end)
 end
 
----@param client vim.lsp.Client
 ---@param bufnr integer
-function M.attach(client, bufnr)
-  states[bufnr] = {}
-  local group = vim.api.nvim_create_augroup("composer.builtin." .. bufnr, {})
+---@param event table
+local function on_request(bufnr, event)
+  local request = event.data.request
+  if request.method ~= METHOD then
+    return
+  elseif request.type == "pending" then
+    states[bufnr].asked_at = suggestion.place(bufnr)
+  elseif request.type == "complete" then
+    answered(bufnr)
+  end
+end
+
+---@param group integer
+---@param bufnr integer
+local function watch(group, bufnr)
   local function on(events, callback)
     vim.api.nvim_create_autocmd(events, { group = group, buffer = bufnr, callback = callback })
   end
@@ -106,20 +133,29 @@ function M.attach(client, bufnr)
     refresh(bufnr)
   end)
   on("LspRequest", function(event)
-    local request = event.data.request
-    if request.method == METHOD and request.type == "complete" then
-      answered(bufnr)
-    end
+    on_request(bufnr, event)
   end)
-  on("InsertLeave", function()
-    states[bufnr].shown = nil
+  on({ "InsertLeave", "BufLeave", "LspDetach" }, function()
+    drop_shown(bufnr)
     drop_own(bufnr)
   end)
   on("BufUnload", function()
     states[bufnr] = nil
-    vim.api.nvim_del_augroup_by_id(group)
   end)
-  inline.enable(true, { bufnr = bufnr })
+end
+
+---@param client vim.lsp.Client
+---@param group integer of autocommands
+---@param bufnr integer
+function M.attach(client, group, bufnr)
+  states[bufnr] = {}
+  -- Once the client is attached; Neovim's autocommands have to run before ours.
+  vim.schedule(function()
+    if states[bufnr] and vim.lsp.buf_is_attached(bufnr, client.id) then
+      inline.enable(true, { bufnr = bufnr, client_id = client.id })
+      watch(group, bufnr)
+    end
+  end)
 end
 
 ---@param bufnr integer
@@ -137,6 +173,26 @@ local function from_item(bufnr, text, range)
   return suggestion.new(bufnr, text, row, col, end_col + num_typed)
 end
 
+--- Takes the item that Neovim shows away from it. Neovim hands it over when it gets round to it, and
+--- keys that were typed behind this one must not overtake.
+---@param bufnr integer
+---@param on_item fun(item: vim.lsp.inline_completion.Item)
+local function take(bufnr, on_item)
+  local is_done = false
+  local is_pending = inline.get({
+    bufnr = bufnr,
+    on_accept = function(item)
+      is_done = true
+      on_item(item)
+    end,
+  })
+  if is_pending then
+    vim.wait(TAKE_LIMIT_MS, function()
+      return is_done
+    end, 1)
+  end
+end
+
 ---@param bufnr integer
 ---@param part composer.Part
 function M.accept(bufnr, part)
@@ -145,33 +201,36 @@ function M.accept(bufnr, part)
     show_own(bufnr, suggestion.insert(own, part))
     return
   end
-  inline.get({
-    bufnr = bufnr,
-    on_accept = function(item)
-      local accepted = from_item(bufnr, item.insert_text, item.range)
-      states[bufnr].shown = nil
-      show_own(bufnr, accepted and suggestion.insert(accepted, part))
-    end,
-  })
+  take(bufnr, function(item)
+    local accepted = from_item(bufnr, item.insert_text, item.range)
+    states[bufnr].shown = nil
+    show_own(bufnr, accepted and suggestion.insert(accepted, part))
+  end)
 end
 
 --- Neovim has no way to ask explicitly, so this asks and shows the answer itself.
 ---@param bufnr integer
-local function invoke(bufnr)
+---@param is_last boolean whether not to ask again when Neovim's own request got in between
+local function invoke(bufnr, is_last)
   local client = vim.lsp.get_clients({ bufnr = bufnr, name = "composer-lsp", method = METHOD })[1]
   if not client then
     return
   end
-  local tick, cursor = vim.api.nvim_buf_get_changedtick(bufnr), vim.api.nvim_win_get_cursor(0)
+  local place = suggestion.place(bufnr)
   local params = vim.lsp.util.make_position_params(0, client.offset_encoding)
   params.context = { triggerKind = INVOKED }
+  -- The buffer's number, not 0: changes that wait to be sent go before the request only then.
   client:request(METHOD, params, function(err, result)
-    local is_current = vim.api.nvim_get_current_buf() == bufnr
-      and vim.api.nvim_buf_get_changedtick(bufnr) == tick
-      and vim.deep_equal(vim.api.nvim_win_get_cursor(0), cursor)
-    local item = not err and result and (result.items or result)[1]
-    if is_current and item then
+    if err or suggestion.place(bufnr) ~= place then
+      return
+    elseif not result and not is_last then
+      invoke(bufnr, true)
+      return
+    end
+    local item = result and (result.items or result)[1]
+    if item then
       local range = item.range and vim.range.lsp(bufnr, item.range, client.offset_encoding)
+      -- After `answered`, which sees nothing on the screen.
       vim.schedule(function()
         show_own(bufnr, from_item(bufnr, item.insertText, range))
       end)
@@ -186,9 +245,9 @@ function M.next(bufnr)
     return
   elseif suggestion.remaining(state.shown) then
     inline.select({ bufnr = bufnr })
-    answered(bufnr)
-  else
-    invoke(bufnr)
+    state.shown = read(bufnr)
+  elseif not suggestion.remaining(state.own) then
+    invoke(bufnr, false)
   end
 end
 
@@ -197,12 +256,9 @@ function M.dismiss(bufnr)
   if not states[bufnr] then
     return
   end
-  states[bufnr].shown = nil
+  drop_shown(bufnr)
   drop_own(bufnr)
-  inline.get({
-    bufnr = bufnr,
-    on_accept = function() end,
-  })
+  take(bufnr, function() end)
 end
 
 return M

@@ -78,14 +78,14 @@ local subcommands = {
   },
   doctor = {
     run = function()
-      local cmd = server.find()
+      local discovery = require("composer.discovery")
+      local cmd, searched = discovery.find()
       if not cmd then
-        require("composer.status").missing()
-        vim.notify("Composer: composer-lsp was not found. " .. server.INSTALL, vim.log.levels.WARN)
+        vim.notify("Composer: " .. discovery.missing(searched), vim.log.levels.WARN)
         return
       end
       vim.cmd("botright new")
-      vim.fn.jobstart({ cmd[1], "doctor" }, { term = true })
+      vim.fn.jobstart(discovery.with(cmd, "doctor"), { term = true })
     end,
   },
 }

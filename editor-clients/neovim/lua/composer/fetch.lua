@@ -52,13 +52,6 @@ local function from_item(client, bufnr, item)
   return suggestion.new(bufnr, item.insertText, row, col, end_col)
 end
 
----@param bufnr integer
----@return string
-local function place_of(bufnr)
-  local cursor = vim.api.nvim_win_get_cursor(0)
-  return table.concat({ vim.api.nvim_buf_get_changedtick(bufnr), cursor[1], cursor[2] }, ":")
-end
-
 ---@param client vim.lsp.Client
 ---@param bufnr integer
 ---@param result? table lsp.InlineCompletionList, its items, or nil when a newer request decides
@@ -79,7 +72,7 @@ end
 local function request(bufnr, kind)
   local state = states[bufnr]
   local client = vim.lsp.get_clients({ bufnr = bufnr, name = "composer-lsp", method = METHOD })[1]
-  local place = place_of(bufnr)
+  local place = suggestion.place(bufnr)
   if not client or (kind == AUTOMATIC and state.place == place) then
     return
   end
@@ -95,7 +88,7 @@ local function request(bufnr, kind)
       return
     end
     state.cancel = nil
-    if vim.api.nvim_get_current_buf() == bufnr and place_of(bufnr) == place then
+    if suggestion.place(bufnr) == place then
       receive(client, bufnr, result)
     end
   end, bufnr)
@@ -115,10 +108,10 @@ local function reset(bufnr)
 end
 
 ---@param _ vim.lsp.Client
+---@param group integer of autocommands
 ---@param bufnr integer
-function M.attach(_, bufnr)
-  states[bufnr] = states[bufnr] or { suggestions = {}, index = 1 }
-  local group = vim.api.nvim_create_augroup("composer.fetch." .. bufnr, {})
+function M.attach(_, group, bufnr)
+  states[bufnr] = { suggestions = {}, index = 1 }
   local function on(events, callback)
     vim.api.nvim_create_autocmd(events, { group = group, buffer = bufnr, callback = callback })
   end
@@ -126,13 +119,12 @@ function M.attach(_, bufnr)
     refresh(bufnr)
     request(bufnr, AUTOMATIC)
   end)
-  on("InsertLeave", function()
+  on({ "InsertLeave", "BufLeave", "LspDetach" }, function()
     reset(bufnr)
   end)
   on("BufUnload", function()
     reset(bufnr)
     states[bufnr] = nil
-    vim.api.nvim_del_augroup_by_id(group)
   end)
 end
 
@@ -164,7 +156,7 @@ function M.dismiss(bufnr)
     return
   end
   reset(bufnr)
-  states[bufnr].place = place_of(bufnr)
+  states[bufnr].place = suggestion.place(bufnr)
 end
 
 return M

@@ -6,7 +6,14 @@ local suggestion = require("composer.suggestion")
 
 local METHOD = "textDocument/inlineCompletion"
 
----@return table
+---@class composer.Source What fetches and shows suggestions. None of these may run while text is locked.
+---@field attach fun(client: vim.lsp.Client, group: integer, bufnr: integer)
+---@field current fun(bufnr: integer): composer.Suggestion?
+---@field accept fun(bufnr: integer, part: composer.Part)
+---@field next fun(bufnr: integer)
+---@field dismiss fun(bufnr: integer)
+
+---@return composer.Source
 local function source()
   return require(vim.lsp.inline_completion and "composer.builtin" or "composer.fetch")
 end
@@ -15,7 +22,9 @@ end
 ---@param bufnr integer
 function M.attach(client, bufnr)
   if client:supports_method(METHOD, bufnr) then
-    source().attach(client, bufnr)
+    local group = vim.api.nvim_create_augroup("composer", { clear = false })
+    vim.api.nvim_clear_autocmds({ group = group, buffer = bufnr })
+    source().attach(client, group, bufnr)
   end
 end
 
@@ -29,13 +38,10 @@ function M.remaining()
 end
 
 ---@param part composer.Part
----@return boolean accepted
 function M.accept(part)
-  if not M.remaining() then
-    return false
+  if M.remaining() then
+    source().accept(vim.api.nvim_get_current_buf(), part)
   end
-  source().accept(vim.api.nvim_get_current_buf(), part)
-  return true
 end
 
 --- Whether the key that also indents should indent: nothing but white space stands before the
@@ -52,11 +58,8 @@ function M.next()
   source().next(vim.api.nvim_get_current_buf())
 end
 
----@return boolean dismissed
 function M.dismiss()
-  local is_shown = M.remaining() ~= nil
   source().dismiss(vim.api.nvim_get_current_buf())
-  return is_shown
 end
 
 return M

@@ -1,6 +1,18 @@
 --- What users call. Everything else is loaded when it is first needed.
 local M = {}
 
+--- Does something with the suggestion once text may be changed: mappings with `expr` may call this.
+---@param action fun()
+---@return boolean is_shown whether there is a suggestion to do it with
+local function soon(action)
+  local is_shown = M.is_shown()
+  if is_shown then
+    vim.schedule(action)
+  end
+  return is_shown
+end
+
+--- Sets up the plugin: options, keys and the language server for the buffers that want it.
 ---@param options? composer.Options
 function M.setup(options)
   if vim.fn.has("nvim-0.11") == 0 then
@@ -14,30 +26,40 @@ end
 --- Accepts the whole suggestion.
 ---@return boolean accepted whether there was one
 function M.accept()
-  return require("composer.ghost").accept("all")
+  return soon(function()
+    require("composer.ghost").accept("all")
+  end)
 end
 
 --- Accepts the suggestion's next word.
----@return boolean accepted
+---@return boolean accepted whether there was one
 function M.accept_word()
-  return require("composer.ghost").accept("word")
+  return soon(function()
+    require("composer.ghost").accept("word")
+  end)
 end
 
---- Accepts the suggestion's next line.
----@return boolean accepted
+--- Accepts the suggestion up to the end of its line.
+---@return boolean accepted whether there was one
 function M.accept_line()
-  return require("composer.ghost").accept("line")
+  return soon(function()
+    require("composer.ghost").accept("line")
+  end)
 end
 
 --- Shows the next suggestion; with none shown, asks for one even where automatic ones are off.
 function M.next()
-  require("composer.ghost").next()
+  vim.schedule(function()
+    require("composer.ghost").next()
+  end)
 end
 
 --- Hides the suggestion until the text changes.
----@return boolean dismissed
+---@return boolean dismissed whether there was one
 function M.dismiss()
-  return require("composer.ghost").dismiss()
+  return soon(function()
+    require("composer.ghost").dismiss()
+  end)
 end
 
 --- Whether a suggestion is shown at the cursor.
@@ -46,7 +68,7 @@ function M.is_shown()
   return require("composer.ghost").remaining() ~= nil
 end
 
---- One word or two for a statusline; empty while the language server is not running.
+--- A few words for a statusline; empty while the language server is not running.
 ---@return string
 function M.status()
   return require("composer.status").line()

@@ -3,23 +3,67 @@ local M = {}
 
 local PREFIX = "Composer: "
 
----@type table<string, { method: string, description: string }>
+---@type table<string, { run: fun(), description: string }>
 local actions = {
-  accept = { method = "accept", description = "accept the suggestion" },
-  accept_word = { method = "accept_word", description = "accept the suggestion's next word" },
-  accept_line = { method = "accept_line", description = "accept the suggestion's next line" },
-  next = { method = "next", description = "show the next suggestion" },
-  dismiss = { method = "dismiss", description = "dismiss the suggestion" },
+  accept = {
+    description = "accept the suggestion",
+    run = function()
+      require("composer.ghost").accept("all")
+    end,
+  },
+  accept_word = {
+    description = "accept the suggestion's next word",
+    run = function()
+      require("composer.ghost").accept("word")
+    end,
+  },
+  accept_line = {
+    description = "accept the suggestion's next line",
+    run = function()
+      require("composer.ghost").accept("line")
+    end,
+  },
+  next = {
+    description = "show the next suggestion, or ask for one",
+    run = function()
+      require("composer.ghost").next()
+    end,
+  },
+  dismiss = {
+    description = "dismiss the suggestion",
+    run = function()
+      require("composer.ghost").dismiss()
+    end,
+  },
 }
 
---- What buffers had on our keys before.
+--- What buffers had on our keys before, by buffer and key.
 ---@type table<integer, table<string, table?>>
 local earlier = {}
+
+---@type fun()?
+local pending
 
 ---@param keys string
 ---@return string
 local function termcodes(keys)
   return vim.api.nvim_replace_termcodes(keys, true, true, true)
+end
+
+--- Keys that run a function as the next thing, with text not locked any more.
+---@param callback fun()
+---@return string keys
+local function call(callback)
+  pending = callback
+  return termcodes('<Cmd>lua require("composer.keys").run_pending()<CR>')
+end
+
+function M.run_pending()
+  local callback = pending
+  pending = nil
+  if callback then
+    callback()
+  end
 end
 
 --- The mapping that a key would have without ours: the buffer's, else the one of all buffers, looked
@@ -40,14 +84,19 @@ local function mapping_before(lhs)
 end
 
 ---@param mapping table
+---@return string
+local function rhs_of(mapping)
+  return (mapping.rhs:gsub("<SID>", ("<SNR>%d_"):format(mapping.sid)))
+end
+
+---@param mapping table
 ---@return string keys
 local function evaluate(mapping)
   local keys
   if mapping.callback then
     keys = mapping.callback() or ""
   else
-    local script = ("<SNR>%d_"):format(mapping.sid)
-    keys = vim.api.nvim_eval((mapping.rhs:gsub("<SID>", script)))
+    keys = vim.api.nvim_eval(rhs_of(mapping))
   end
   return mapping.replace_keycodes == 1 and termcodes(keys) or keys
 end
@@ -64,16 +113,28 @@ local function fall_through(lhs)
   if mapping.expr == 1 then
     keys = evaluate(mapping)
   elseif mapping.callback then
-    vim.schedule(mapping.callback)
-    return ""
+    return call(mapping.callback)
   else
-    keys = termcodes((mapping.rhs:gsub("<SID>", ("<SNR>%d_"):format(mapping.sid))))
+    keys = termcodes(rhs_of(mapping))
   end
   if mapping.noremap == 1 then
     return keys
   end
   vim.api.nvim_feedkeys(keys, "mi", false)
   return ""
+end
+
+--- Whether the built-in completion menu has a better claim: an entry is selected, or the user's own
+--- mapping of the key walks through the menu.
+---@param lhs string
+---@return boolean
+local function is_for_menu(lhs)
+  if vim.fn.pumvisible() == 0 then
+    return false
+  end
+  local mapping = mapping_before(lhs)
+  local is_users = mapping ~= nil and not vim.startswith(mapping.desc or "", "vim.snippet.jump")
+  return is_users or vim.fn.complete_info({ "selected" }).selected ~= -1
 end
 
 ---@param name string
@@ -83,10 +144,10 @@ local function applies(name, lhs)
   local ghost = require("composer.ghost")
   if name == "next" then
     return true
-  elseif name == "accept" and termcodes(lhs) == "\t" and ghost.is_indentation() then
+  elseif not ghost.remaining() or is_for_menu(lhs) then
     return false
   end
-  return ghost.remaining() ~= nil
+  return not (name == "accept" and termcodes(lhs) == "\t" and ghost.is_indentation())
 end
 
 ---@param bufnr integer
@@ -96,13 +157,12 @@ local function map(bufnr, name, lhs)
   local before = vim.api.nvim_buf_call(bufnr, function()
     return vim.fn.maparg(lhs, "i", false, true)
   end)
-  if not vim.startswith(before.desc or "", PREFIX) then
-    earlier[bufnr][lhs] = before.buffer == 1 and before or nil
-  end
+  earlier[bufnr][lhs] = before.buffer == 1 and before or nil
   local action = actions[name]
-  local call = termcodes(('<Cmd>lua require("composer").%s()<CR>'):format(action.method))
+  -- <C-g>u: what is accepted is undone by itself.
+  local begin = vim.startswith(name, "accept") and termcodes("<C-g>u") or ""
   vim.keymap.set("i", lhs, function()
-    return applies(name, lhs) and call or fall_through(lhs)
+    return applies(name, lhs) and begin .. call(action.run) or fall_through(lhs)
   end, {
     buffer = bufnr,
     expr = true,
@@ -111,10 +171,14 @@ local function map(bufnr, name, lhs)
   })
 end
 
---- Sets the keys in a buffer.
+--- Sets the keys in a buffer, once: a completion plugin may have put its own in front of them
+--- meanwhile, which fall through to ours.
 ---@param bufnr integer
 function M.attach(bufnr)
-  earlier[bufnr] = earlier[bufnr] or {}
+  if earlier[bufnr] then
+    return
+  end
+  earlier[bufnr] = {}
   for name, lhs in pairs(require("composer.config").options.keys) do
     if lhs then
       map(bufnr, name, lhs)

@@ -1,43 +1,28 @@
---- The language server: found, started for every buffer that wants it, started again when it stops.
+--- The language server: one for all buffers, started with the first that wants it, started again when
+--- it stops.
 local M = {}
 
 local config = require("composer.config")
+local discovery = require("composer.discovery")
 
 M.NAME = "composer-lsp"
 
-M.INSTALL = "Install it with `pipx install .` in a clone of Composer's repository, or name it by the"
-  .. " option `cmd`, then run :Composer restart. See :help composer-server"
-
 local MAX_PAUSE_S = 60
+local CRASHES_TO_TELL = 3
+local STOP_LIMIT_MS = 3000
 
 ---@type { num_crashes: integer, is_stopping: boolean, told_missing: boolean }
 local state = { num_crashes = 0, is_stopping = false, told_missing = false }
 
---- The command to start, and every place that was searched.
----@return string[]? cmd
----@return string[] searched
-function M.find()
-  local cmd = config.options.cmd
-  if cmd then
-    local program = vim.fn.exepath(vim.fn.expand(cmd[1]))
-    return program ~= "" and { program, unpack(cmd, 2) } or nil, { cmd[1] }
-  end
-  local searched = { "the PATH" }
-  local environment = vim.env.VIRTUAL_ENV
-  if environment and environment ~= "" then
-    local program = vim.fs.joinpath(environment, "bin", M.NAME)
-    if vim.fn.executable(program) == 1 then
-      return { program, "serve" }, { program }
-    end
-    table.insert(searched, 1, program)
-  end
-  local program = vim.fn.exepath(M.NAME)
-  return program ~= "" and { program, "serve" } or nil, searched
-end
-
 ---@return vim.lsp.Client[]
 function M.clients()
   return vim.lsp.get_clients({ name = M.NAME })
+end
+
+---@param bufnr integer
+---@return boolean
+local function is_unnamed(bufnr)
+  return vim.api.nvim_buf_get_name(bufnr) == ""
 end
 
 ---@param bufnr integer
@@ -50,7 +35,7 @@ local function wants(bufnr)
   if vim.list_contains(config.options.disabled_filetypes, filetype) then
     return false
   end
-  return filetype ~= "" or vim.api.nvim_buf_get_name(bufnr) == ""
+  return filetype ~= "" or is_unnamed(bufnr)
 end
 
 local function capabilities()
@@ -64,6 +49,10 @@ local function restart_after_crash()
   state.num_crashes = state.num_crashes + 1
   local pause_s = state.num_crashes == 1 and 0 or math.min(2 ^ (state.num_crashes - 2), MAX_PAUSE_S)
   require("composer.status").stopped(pause_s)
+  if state.num_crashes == CRASHES_TO_TELL then
+    local message = "Composer: the language server keeps stopping. See :checkhealth composer and %s"
+    vim.notify(message:format(require("vim.lsp.log").get_filename()), vim.log.levels.WARN)
+  end
   vim.defer_fn(function()
     if not state.is_stopping then
       M.attach_all()
@@ -94,6 +83,52 @@ local function starter(cmd)
   end
 end
 
+---@param bufnr integer
+---@return string?
+local function root_of(bufnr)
+  return vim.fs.root(bufnr, config.options.root_markers)
+end
+
+--- Tells the language server of the project that a buffer belongs to, if that is news.
+---@param client vim.lsp.Client
+---@param bufnr integer
+local function add_folder(client, bufnr)
+  local root = root_of(bufnr)
+  local folders = client.workspace_folders or {}
+  if not root or vim.iter(folders):any(function(folder)
+    return folder.name == root
+  end) then
+    return
+  end
+  local folder = { uri = vim.uri_from_fname(root), name = root }
+  client.workspace_folders = vim.list_extend(folders, { folder })
+  client:notify("workspace/didChangeWorkspaceFolders", { event = { added = { folder }, removed = {} } })
+end
+
+--- Buffers without a name have one URI between them, so only the newest of them is open there.
+---@param client vim.lsp.Client
+---@param bufnr integer
+local function detach_other_unnamed(client, bufnr)
+  if not is_unnamed(bufnr) then
+    return
+  end
+  for other in pairs(client.attached_buffers) do
+    if other ~= bufnr and vim.api.nvim_buf_is_valid(other) and is_unnamed(other) then
+      vim.lsp.buf_detach_client(other, client.id)
+    end
+  end
+end
+
+--- Forgives the crashes before a language server that stayed alive for a while.
+---@param client vim.lsp.Client
+local function forgive_later(client)
+  vim.defer_fn(function()
+    if not client:is_stopped() then
+      state.num_crashes = 0
+    end
+  end, MAX_PAUSE_S * 1000)
+end
+
 ---@param cmd string[]
 ---@param bufnr integer
 ---@return vim.lsp.ClientConfig
@@ -101,7 +136,7 @@ local function client_config(cmd, bufnr)
   return {
     name = M.NAME,
     cmd = starter(cmd),
-    root_dir = vim.fs.root(bufnr, config.options.root_markers),
+    root_dir = root_of(bufnr),
     capabilities = capabilities(),
     settings = { composer = config.options.settings },
     init_options = config.options.settings,
@@ -110,11 +145,23 @@ local function client_config(cmd, bufnr)
         require("composer.status").set(status)
       end,
     },
+    on_init = forgive_later,
     on_attach = function(client, attached)
+      add_folder(client, attached)
       require("composer.keys").attach(attached)
       require("composer.ghost").attach(client, attached)
     end,
   }
+end
+
+---@param searched string[]
+local function tell_missing(searched)
+  local message = discovery.missing(searched)
+  require("composer.status").set({ state = "missing", message = message })
+  if not state.told_missing then
+    state.told_missing = true
+    vim.notify("Composer: " .. message, vim.log.levels.WARN)
+  end
 end
 
 --- Attaches the language server to a buffer that wants it, and starts it where none runs.
@@ -123,34 +170,46 @@ function M.attach(bufnr)
   if not wants(bufnr) then
     return
   end
-  local cmd, searched = M.find()
+  local cmd, searched = discovery.find()
   if not cmd then
-    require("composer.status").missing()
-    if not state.told_missing then
-      state.told_missing = true
-      local place = table.concat(searched, " and ")
-      vim.notify(("Composer: %s was not found in %s. %s"):format(M.NAME, place, M.INSTALL), vim.log.levels.WARN)
-    end
+    tell_missing(searched)
     return
   end
-  vim.lsp.start(client_config(cmd, bufnr), { bufnr = bufnr })
+  for _, client in ipairs(M.clients()) do
+    detach_other_unnamed(client, bufnr)
+  end
+  vim.lsp.start(client_config(cmd, bufnr), {
+    bufnr = bufnr,
+    reuse_client = function(client)
+      return client.name == M.NAME and not client:is_stopped()
+    end,
+  })
 end
 
+--- Attaches to the loaded buffers that have a name or are in a window.
 function M.attach_all()
   for _, bufnr in ipairs(vim.api.nvim_list_bufs()) do
-    M.attach(bufnr)
+    if not is_unnamed(bufnr) or vim.fn.bufwinid(bufnr) ~= -1 then
+      M.attach(bufnr)
+    end
   end
 end
 
 --- Stops the language server, and starts it again once it has left.
 function M.restart()
   state.is_stopping, state.told_missing, state.num_crashes = true, false, 0
-  local clients = M.clients()
-  for _, client in ipairs(clients) do
+  for _, client in ipairs(M.clients()) do
     client:stop()
   end
+  local deadline = vim.uv.now() + STOP_LIMIT_MS
   local function start_when_gone()
-    if #M.clients() > 0 then
+    local clients = M.clients()
+    if #clients > 0 then
+      if vim.uv.now() > deadline then
+        vim.iter(clients):each(function(client)
+          client:stop(true)
+        end)
+      end
       vim.defer_fn(start_when_gone, 20)
       return
     end
@@ -166,8 +225,8 @@ end
 ---@param on_result? fun(result: any)
 function M.execute(command, arguments, on_result)
   local bufnr = vim.api.nvim_get_current_buf()
-  local client = vim.lsp.get_clients({ name = M.NAME, bufnr = bufnr })[1] or M.clients()[1]
-  if not client then
+  local client = M.clients()[1]
+  if not client or not client.initialized then
     vim.notify("Composer: the language server is not running; see :checkhealth composer", vim.log.levels.WARN)
     return
   end
@@ -186,27 +245,17 @@ function M.setup()
   local group = vim.api.nvim_create_augroup("composer", {})
   vim.api.nvim_create_autocmd({ "FileType", "InsertEnter" }, {
     group = group,
+    desc = "Attach Composer's language server",
     callback = function(event)
       if #vim.lsp.get_clients({ name = M.NAME, bufnr = event.buf }) == 0 then
         M.attach(event.buf)
       end
     end,
   })
-  vim.api.nvim_create_autocmd("LspAttach", {
-    group = group,
-    callback = function(event)
-      local client = vim.lsp.get_client_by_id(event.data.client_id)
-      if client and client.name == M.NAME then
-        -- Long enough alive not to count as broken from the start.
-        vim.defer_fn(function()
-          if not client:is_stopped() then
-            state.num_crashes = 0
-          end
-        end, MAX_PAUSE_S * 1000)
-      end
-    end,
-  })
-  M.attach_all()
+  -- While Neovim starts, the events of its files are still to come.
+  if vim.v.vim_did_enter == 1 then
+    M.attach_all()
+  end
 end
 
 return M

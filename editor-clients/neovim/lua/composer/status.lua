@@ -27,10 +27,6 @@ function M.stopped(pause_s)
   M.set({ state = "stopped", message = "The language server stopped; " .. when })
 end
 
-function M.missing()
-  M.set({ state = "missing", message = "composer-lsp was not found. " .. require("composer.server").INSTALL })
-end
-
 --- What the language server told last; nil before it told anything.
 ---@return composer.Status?
 function M.get()

@@ -30,6 +30,14 @@ local function cursor_in(bufnr)
   return cursor[1] - 1, cursor[2]
 end
 
+--- Where the cursor is and in which text: what a suggestion is asked for.
+---@param bufnr integer
+---@return string
+function M.place(bufnr)
+  local row, col = cursor_in(bufnr)
+  return table.concat({ vim.api.nvim_buf_get_changedtick(bufnr), row or "", col }, ":")
+end
+
 ---@param bufnr integer
 ---@param text string
 ---@param row integer

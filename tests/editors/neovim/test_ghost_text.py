@@ -1,0 +1,139 @@
+"""Ghost text in Neovim, with canned answers."""
+
+from pathlib import Path
+
+import pytest
+
+from .conftest import StartNeovim
+from .harness import Neovim
+
+pytestmark = pytest.mark.editor
+
+AREA = [{"match": r"def area\(width, height\):$", "text": "\n    return width * height"}]
+REST = "values):\n    return sum(values)"
+SUM = [{"match": r"def total\($", "text": REST}, {"match": r"total = $", "text": "sum(values)"}]
+
+
+def in_file(neovim: Neovim, folder: Path, text: str = "", line: int = 1) -> Path:
+    file = folder / "sums.py"
+    file.write_text(text)
+    neovim.edit(file, line)
+    return file
+
+
+@pytest.mark.editor_ci
+def test_tab_accepts_and_the_file_on_disk_is_right(start_neovim: StartNeovim, folder: Path) -> None:
+    neovim = start_neovim(AREA)
+    file = in_file(neovim, folder, '"""Areas."""\n\n\n\n', 4)
+
+    neovim.keys("idef area(width, height):")
+    neovim.wait_ghost("\n    return width * height")
+    neovim.keys("<Tab>")
+    body = "def area(width, height):\n    return width * height"
+    neovim.wait_text(f'"""Areas."""\n\n\n{body}')
+    neovim.keys("<Esc>:w<CR>")
+
+    expected = f'"""Areas."""\n\n\n{body}\n'
+    neovim.wait("the file on disk", lambda: file.read_text() == expected)
+    assert "Error" not in neovim.errors()
+    assert neovim.notices == []
+
+
+def test_accept_by_word_and_line(start_neovim: StartNeovim, folder: Path) -> None:
+    neovim = start_neovim(SUM)
+    in_file(neovim, folder)
+
+    neovim.keys("idef total(")
+    neovim.wait_ghost(REST)
+    neovim.keys("<M-Right>")
+    neovim.wait_text("def total(values")
+    neovim.wait_ghost("):\n    return sum(values)")
+    neovim.keys("<M-Down>")
+    neovim.wait_text("def total(values):")
+    neovim.wait_ghost("\n    return sum(values)")
+    neovim.keys("<M-Right>")
+    neovim.wait_text("def total(values):\n    return")
+    neovim.wait_ghost(" sum(values)")
+    neovim.keys("<Tab>")
+    neovim.wait_text("def total(values):\n    return sum(values)")
+
+
+def test_what_is_typed_through_is_accepted_once(start_neovim: StartNeovim, folder: Path) -> None:
+    neovim = start_neovim(SUM)
+    in_file(neovim, folder)
+
+    neovim.keys("idef total(")
+    neovim.wait_ghost(REST)
+    neovim.keys("val<Tab>")
+
+    neovim.wait_text("def total(values):\n    return sum(values)")
+
+
+def test_other_text_hides_it(start_neovim: StartNeovim, folder: Path) -> None:
+    neovim = start_neovim([{"match": r"total = $", "text": "sum(values)"}])
+    in_file(neovim, folder)
+
+    neovim.keys("itotal = ")
+    neovim.wait_ghost("sum(values)")
+    neovim.keys("x")
+    neovim.wait_text("total = x")
+
+    assert not neovim.is_shown
+    neovim.wait("no ghost text", lambda: neovim.ghost == "")
+
+
+def test_dismiss(start_neovim: StartNeovim, folder: Path) -> None:
+    neovim = start_neovim(SUM)
+    in_file(neovim, folder)
+
+    neovim.keys("itotal = ")
+    neovim.wait_ghost("sum(values)")
+    neovim.keys("<C-]>")
+    neovim.wait("no ghost text", lambda: neovim.ghost == "" and not neovim.is_shown)
+    assert neovim.text == "total = "
+
+
+def test_leaving_insert_mode_hides_it(start_neovim: StartNeovim, folder: Path) -> None:
+    neovim = start_neovim(SUM)
+    in_file(neovim, folder)
+
+    neovim.keys("itotal = ")
+    neovim.wait_ghost("sum(values)")
+    neovim.keys("<Esc>")
+    neovim.wait("no ghost text", lambda: neovim.ghost == "")
+
+
+def test_next_asks_where_automatic_suggestions_are_off(
+    start_neovim: StartNeovim, folder: Path
+) -> None:
+    neovim = start_neovim(SUM, options="{ settings = { tab = { enabled = false } } }")
+    in_file(neovim, folder)
+
+    neovim.keys("itotal = <M-]>")
+    neovim.wait_ghost("sum(values)")
+    neovim.keys("<Tab>")
+    neovim.wait_text("total = sum(values)")
+
+
+@pytest.mark.parametrize("before", ["μ = 'naïve'; ", "# 🎉🎉 ", "x = 'e\u0301' + "])
+def test_characters_of_several_bytes_before_the_cursor(
+    start_neovim: StartNeovim, folder: Path, before: str
+) -> None:
+    neovim = start_neovim([{"match": r"total = $", "text": "sum('μ🎉')"}])
+    in_file(neovim, folder)
+
+    neovim.keys(f"i{before}total = ")
+    neovim.wait_ghost("sum('μ🎉')")
+    neovim.keys("sum('μ")
+    neovim.wait("typed text", lambda: neovim.text.endswith("sum('μ"))
+    neovim.keys("<Tab>")
+    neovim.wait_text(f"{before}total = sum('μ🎉')")
+
+
+def test_untitled_buffer(start_neovim: StartNeovim) -> None:
+    neovim = start_neovim(SUM)
+
+    neovim.keys("i")
+    neovim.wait_attached()
+    neovim.keys("total = ")
+    neovim.wait_ghost("sum(values)")
