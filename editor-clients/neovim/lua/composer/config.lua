@@ -43,12 +43,12 @@ function M.setup(options)
   vim.validate("settings", options.settings, "table", true)
   for name in pairs(options) do
     if defaults[name] == nil and name ~= "cmd" then
-      error(("composer: there is no option %q; see :help composer-options"):format(name), 0)
+      error(("composer: there is no option %q; see docs/neovim.md"):format(name), 0)
     end
   end
   for name, key in pairs(options.keys or {}) do
     if defaults.keys[name] == nil then
-      error(("composer: there is no key %q; see :help composer-keys"):format(name), 0)
+      error(("composer: there is no key %q; see docs/neovim.md"):format(name), 0)
     end
     if key ~= false then
       vim.validate("keys." .. name, key, "string")
