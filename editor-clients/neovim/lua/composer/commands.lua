@@ -51,7 +51,7 @@ local subcommands = {
   },
   restart = {
     arguments = function()
-      return { "engine" }
+      return { "engine", "server" }
     end,
     run = function(argument)
       if argument == "engine" then

@@ -4,7 +4,7 @@ local M = {}
 M.PROGRAM = "composer-lsp"
 
 M.INSTALL = "Install it with `pipx install .` in a clone of Composer's repository, or name it by the"
-  .. " option `cmd`, then run :Composer restart. See :help composer-server"
+  .. " option `cmd`, then run :Composer restart. See docs/neovim.md"
 
 --- The program of the Python environment that Neovim was started in.
 ---@return string?
