@@ -2,16 +2,17 @@
 
 The script is JSON: `{"rules": [{"match": REGEX, "text": TEXT, "token_delay_ms": 0, "error": null}],
 "default": {"text": ""}}`. The first rule whose regular expression is found in the prompt answers;
-its text is streamed word by word.
+its text is streamed word by word, and its error, if it has one, follows the text. Where none is
+found the default answers; it is empty if the script has none.
 """
 
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from composer_inference.backends.base import (
     BackendError,
@@ -23,7 +24,18 @@ from composer_inference.backends.base import (
     Timings,
 )
 
-_TOKEN = re.compile(r"\s*\S+|\s+$")
+_WORD = re.compile(r"\s*\S+|\s+$")
+
+_FIELDS: Mapping[str, tuple[type, ...]] = {
+    "match": (str,),
+    "text": (str,),
+    "token_delay_ms": (int, float),
+    "error": (str, type(None)),
+}
+
+
+class ScriptError(BackendError):
+    """The file is no script; the message names it and the rule at fault."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,23 +45,35 @@ class Rule:
     token_delay_ms: float = 0.0
     """Before each word."""
     error: str | None = None
-    """Fail with this message instead of answering."""
+    """Fail with this message, after the text."""
 
 
 class ScriptedBackend:
+    """Implements `Backend` without any of its optional capabilities."""
+
     def __init__(self, rules: Sequence[Rule]) -> None:
+        """The last rule must fit every prompt."""
         self._rules = tuple(rules)
 
     @classmethod
     def from_file(cls, path: Path) -> "ScriptedBackend":
-        """Raises: BackendError that names the file and what is wrong with it."""
+        """Raises: ScriptError."""
         try:
             script: Any = json.loads(path.read_text(encoding="utf-8"))
-            rules = [_rule(entry) for entry in script.get("rules", [])]
-            default = script.get("default", {})
-            return cls([*rules, _rule({"match": "", **default})])
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, re.error) as error:
-            raise BackendError(f"{path} is no script of rules: {error}") from error
+        except (OSError, ValueError) as error:
+            raise ScriptError(f"{path} is no script: {error}") from error
+        if not isinstance(script, dict):
+            raise ScriptError(f"{path} is no script: it holds no JSON object")
+        entries = cast(dict[str, Any], script)
+        unknown = entries.keys() - {"rules", "default"}
+        if unknown:
+            raise ScriptError(f"{path} is no script: it has {', '.join(sorted(unknown))}")
+        try:
+            rules = [_read_rule(entry) for entry in entries.get("rules", [])]
+            rules.append(_read_rule({"match": "", **entries.get("default", {})}))
+        except (TypeError, ValueError) as error:
+            raise ScriptError(f"a rule of {path} is wrong: {error}") from error
+        return cls(rules)
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -68,22 +92,24 @@ class ScriptedBackend:
         return {}
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[GenerateChunk, None]:
-        if request.json_schema or request.grammar or request.draft_text:
-            raise MissingCapabilityError("the scripted backend knows no grammar and no draft")
-        prompt = "".join(str(piece) for piece in request.prompt)
-        rule = next((rule for rule in self._rules if rule.match.search(prompt)), None)
-        if rule is None:
-            raise BackendError("no rule of the script matches the prompt")
-        if rule.error is not None:
-            raise BackendError(rule.error)
-        text, reason = _stopped(rule.text, request.sampling.stop)
-        words = _TOKEN.findall(text)
+        _refuse_constraints(request)
+        prompt = "".join(map(str, request.prompt))
+        rule = next(rule for rule in self._rules if rule.match.search(prompt))
+        text = _before_stop(rule.text, request.sampling.stop)
+        words: list[str] = _WORD.findall(text)
+        reason: FinishReason = "stop"
         if len(words) > request.sampling.max_tokens:
             words, reason = words[: request.sampling.max_tokens], "length"
-        for word in words:
+        timings = Timings(num_prefill_tokens=len(prompt.split()))
+        yield GenerateChunk(timings=timings)
+        for num_decoded, word in enumerate(words, start=1):
             await asyncio.sleep(rule.token_delay_ms / 1000)
-            yield GenerateChunk(text=word, token_ids=(0,))
-        timings = Timings(num_decoded_tokens=len(words))
+            timings = Timings(
+                num_prefill_tokens=timings.num_prefill_tokens, num_decoded_tokens=num_decoded
+            )
+            yield GenerateChunk(text=word, token_ids=(0,), timings=timings)
+        if rule.error is not None:
+            raise BackendError(rule.error)
         yield GenerateChunk(finish_reason=reason, timings=timings)
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
@@ -99,11 +125,36 @@ class ScriptedBackend:
         return
 
 
-def _stopped(text: str, stops: Sequence[str]) -> tuple[str, FinishReason]:
-    ends = [end for stop in stops if stop and (end := text.find(stop)) >= 0]
-    return text[: min(ends, default=len(text))], "stop"
+def _refuse_constraints(request: GenerateRequest) -> None:
+    constraints = {
+        "grammar": request.grammar or request.json_schema is not None,
+        "draft text": request.draft_text is not None,
+        "log-probabilities": request.sampling.num_logprobs > 0,
+    }
+    for name, wanted in constraints.items():
+        if wanted:
+            raise MissingCapabilityError(f"the scripted backend knows no {name}")
 
 
-def _rule(entry: dict[str, Any]) -> Rule:
-    fields: dict[str, Any] = {**entry, "match": re.compile(entry["match"])}
-    return Rule(**fields)
+def _before_stop(text: str, stops: Sequence[str]) -> str:
+    ends = [at for stop in stops if (at := text.find(stop)) >= 0]
+    return text[: min(ends, default=len(text))]
+
+
+def _read_rule(entry: Any) -> Rule:
+    """Raises: TypeError, ValueError."""
+    if not isinstance(entry, dict):
+        raise TypeError(f"{entry!r} is no object")
+    fields = cast(dict[str, Any], entry)
+    for name, value in fields.items():
+        if name not in _FIELDS:
+            raise ValueError(f"{name} is none of {', '.join(_FIELDS)}")
+        if not isinstance(value, _FIELDS[name]) or isinstance(value, bool):
+            raise TypeError(f"{name} is {value!r}")
+    if "match" not in fields:
+        raise ValueError(f"{fields!r} has no match")
+    try:
+        match = re.compile(fields["match"])
+    except re.error as error:
+        raise ValueError(f"match is no regular expression: {error}") from error
+    return Rule(**cast(dict[str, Any], {**fields, "match": match}))
