@@ -45,6 +45,7 @@ def serve(short_dir: Path) -> Iterator[Callable[..., Path]]:
         path = short_dir / f"{len(stops)}.sock"
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(path))
+        listener.listen()  # A client may connect before the thread has started.
         engine = Engine(loader, on_drain=lambda: None)
         config = uvicorn.Config(create_app(engine, token=token), log_config=None, lifespan="off")
         server = uvicorn.Server(config)
