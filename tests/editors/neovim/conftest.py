@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -13,6 +13,13 @@ from .harness import Neovim, scripted_engine, short_folder, user_environment
 VERSIONS = ("0.12", "0.11")
 
 StartNeovim = Callable[..., Neovim]
+
+
+def unavailable(reason: str) -> NoReturn:
+    """Skips the test, or fails it where everything has to be there (COMPOSER_REQUIRE_EDITORS=1)."""
+    if os.environ.get("COMPOSER_REQUIRE_EDITORS") == "1":
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 @pytest.fixture(params=VERSIONS)
@@ -26,10 +33,7 @@ def program(version: str) -> Path:
     folder = Path(os.environ.get("COMPOSER_TESTBEDS", Path.home() / ".cache/composer-testbeds"))
     program = folder / "neovim" / version / "nvim"
     if not program.exists():
-        reason = f"Neovim {version} is not at {program}: run scripts/editors/neovim.sh"
-        if os.environ.get("COMPOSER_REQUIRE_EDITORS") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        unavailable(f"Neovim {version} is not at {program}: run scripts/editors/neovim.sh")
     return program
 
 
@@ -50,7 +54,7 @@ def start_neovim(
             rules: list[dict[str, Any]] | None = None,
             *,
             variables: Mapping[str, str] | None = None,
-            **setup: str,
+            **setup: Any,
         ) -> Neovim:
             everything = {**environment, **(variables or {})}
             if rules is not None:

@@ -9,10 +9,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pynvim
 
 ROOT = Path(__file__).parents[3]
@@ -58,23 +59,35 @@ class Neovim:
         home: Path,
         environment: Mapping[str, str],
         *,
+        init: str | None = None,
         before: str = "",
         options: str = "{}",
     ) -> None:
+        """`init` is the user's whole configuration, where Neovim looks for it."""
         self.home = home
-        init = home / "init.lua"
-        init.write_text(INIT.format(plugin=lua(str(PLUGIN)), before=before, options=options))
-        command = [str(program), "--embed", "--headless", "-n", "-i", "NONE", "-u", str(init)]
-        self.api = self._attach(command, environment)
-
-    @staticmethod
-    def _attach(command: list[str], environment: Mapping[str, str]) -> pynvim.Nvim:
+        self._is_closed = False
+        command = [str(program), "--embed", "--headless", "-n", "-i", "NONE"]
+        if init is None:
+            command += ["-u", str(write_init(home, before=before, options=options))]
+        else:
+            file = home / ".config" / "nvim" / "init.lua"
+            file.parent.mkdir(parents=True)
+            file.write_text(init)
         # pynvim starts the child with this process's environment, so `env` sets the child's.
-        words = [f"{name}={value}" for name, value in environment.items()]
-        return pynvim.attach("child", argv=["/usr/bin/env", "-i", *words, *command])
+        self.api = pynvim.attach("child", argv=with_environment(command, environment))
 
     def lua(self, code: str, *arguments: Any) -> Any:
         return self.api.exec_lua(code, *arguments)
+
+    @property
+    def server_processes(self) -> list[int]:
+        """Ids of the language servers that this Neovim runs."""
+        neovim = psutil.Process(self.api.funcs.getpid())
+        return [
+            child.pid
+            for child in neovim.children(recursive=True)
+            if child.status() != psutil.STATUS_ZOMBIE and "serve" in child.cmdline()
+        ]
 
     def edit(self, file: Path, line: int = 1) -> None:
         self.api.command(f"edit {file}")
@@ -115,13 +128,13 @@ class Neovim:
         return self.api.command_output("messages")
 
     def wait(self, what: str, ready: Callable[[], Any], limit_s: float = LIMIT_S) -> None:
-        deadline = time.monotonic() + limit_s
-        while not ready():
-            assert time.monotonic() < deadline, (
-                f"never came: {what}\nbuffer: {self.text!r}\nghost: {self.ghost!r}\n"
-                f"notices: {self.notices}\nmessages: {self.errors()}"
-            )
-            time.sleep(0.02)
+        wait_for(what, ready, self._describe, limit_s)
+
+    def _describe(self) -> str:
+        return (
+            f"buffer: {self.text!r}\nghost: {self.ghost!r}\n"
+            f"notices: {self.notices}\nmessages: {self.errors()}"
+        )
 
     def wait_ghost(self, text: str, limit_s: float = LIMIT_S) -> None:
         self.wait(f"ghost text {text!r}", lambda: self.is_shown and self.ghost == text, limit_s)
@@ -130,11 +143,37 @@ class Neovim:
         self.wait(f"buffer text {text!r}", lambda: self.text == text)
 
     def close(self) -> None:
-        try:
-            self.api.command("qall!")
-        except (OSError, EOFError):
-            pass  # It closed the connection, as asked.
-        self.api.close()
+        """May be called again, without effect."""
+        if not self._is_closed:
+            self._is_closed = True
+            with suppress(OSError, EOFError):  # It closes the connection, as asked.
+                self.api.command("qall!")
+            self.api.close()
+
+
+def wait_for(
+    what: str,
+    ready: Callable[[], Any],
+    describe: Callable[[], str] = lambda: "",
+    limit_s: float = LIMIT_S,
+) -> None:
+    deadline = time.monotonic() + limit_s
+    while not ready():
+        assert time.monotonic() < deadline, f"never came: {what}\n{describe()}"
+        time.sleep(0.02)
+
+
+def write_init(home: Path, *, before: str = "", options: str = "{}") -> Path:
+    """A configuration that sets up the plugin of this repository."""
+    init = home / "init.lua"
+    init.write_text(INIT.format(plugin=lua(str(PLUGIN)), before=before, options=options))
+    return init
+
+
+def with_environment(command: list[str], environment: Mapping[str, str]) -> list[str]:
+    """The command with this environment and nothing else."""
+    words = [f"{name}={value}" for name, value in environment.items()]
+    return ["/usr/bin/env", "-i", *words, *command]
 
 
 def lua(value: str) -> str:
@@ -154,11 +193,8 @@ def scripted_engine(
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
     try:
-        deadline = time.monotonic() + LIMIT_S
-        while not ready.exists():
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, "the engine's socket never came"
-            time.sleep(0.02)
+        wait_for("the engine's socket", lambda: ready.exists() or process.poll() is not None)
+        assert process.poll() is None, log.read_text()
         yield
     finally:
         process.terminate()

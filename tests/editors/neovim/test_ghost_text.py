@@ -1,15 +1,17 @@
 """Ghost text in Neovim, with canned answers."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from .conftest import StartNeovim
-from .harness import Neovim
+from .harness import Neovim, lua
 
 pytestmark = pytest.mark.editor
 
 AREA = [{"match": r"def area\(width, height\):$", "text": "\n    return width * height"}]
+FAKE_SERVER = Path(__file__).with_name("fake_server.py")
 REST = "values):\n    return sum(values)"
 SUM = [{"match": r"def total\($", "text": REST}, {"match": r"total = $", "text": "sum(values)"}]
 
@@ -69,17 +71,97 @@ def test_what_is_typed_through_is_accepted_once(start_neovim: StartNeovim, folde
     neovim.wait_text("def total(values):\n    return sum(values)")
 
 
-def test_other_text_hides_it(start_neovim: StartNeovim, folder: Path) -> None:
-    neovim = start_neovim([{"match": r"total = $", "text": "sum(values)"}])
+def test_keys_right_behind_tab_do_not_overtake(start_neovim: StartNeovim, folder: Path) -> None:
+    neovim = start_neovim(SUM)
+    file = in_file(neovim, folder)
+
+    neovim.keys("itotal = ")
+    neovim.wait_ghost("sum(values)")
+    neovim.keys("<Tab> + 1<Esc>:w<CR>")
+
+    neovim.wait("the file on disk", lambda: file.read_text() == "total = sum(values) + 1\n")
+
+
+def test_what_was_accepted_is_undone_by_itself(start_neovim: StartNeovim, folder: Path) -> None:
+    neovim = start_neovim(SUM)
     in_file(neovim, folder)
 
     neovim.keys("itotal = ")
     neovim.wait_ghost("sum(values)")
-    neovim.keys("x")
-    neovim.wait_text("total = x")
+    neovim.keys("<Tab><Esc>")
+    neovim.wait_text("total = sum(values)")
+    neovim.keys("u")
 
+    neovim.wait_text("total = ")
+
+
+def test_other_text_hides_it_at_once(start_neovim: StartNeovim, folder: Path) -> None:
+    neovim = start_neovim(SUM)
+    in_file(neovim, folder)
+
+    neovim.keys("itotal = ")
+    neovim.wait_ghost("sum(values)")
+    for typed in ("x", "y"):
+        neovim.keys(typed)
+        neovim.wait("the letter", lambda typed=typed: neovim.text.endswith(typed))
+        assert neovim.ghost == ""
+        assert not neovim.is_shown
+
+
+def test_moving_away_hides_it_at_once(start_neovim: StartNeovim, folder: Path) -> None:
+    neovim = start_neovim(SUM)
+    in_file(neovim, folder)
+
+    neovim.keys("itotal = ")
+    neovim.wait_ghost("sum(values)")
+    neovim.keys("<Left>")
+    neovim.wait("the cursor", lambda: tuple(neovim.api.current.window.cursor) == (1, 7))
+    assert neovim.ghost == ""
+    neovim.keys("<Right>")
+    neovim.wait_ghost("sum(values)")
+
+
+def test_an_answer_that_comes_too_late_is_not_shown(
+    start_neovim: StartNeovim, folder: Path
+) -> None:
+    slow = {"match": r"total = $", "text": "sum(values)", "token_delay_ms": 700}
+    neovim = start_neovim([slow])
+    in_file(neovim, folder)
+    neovim.lua("""
+      vim.api.nvim_create_autocmd("LspRequest", { callback = function(event)
+        local request = event.data.request
+        if request.method ~= "textDocument/inlineCompletion" then return end
+        vim.g.num_asked = (vim.g.num_asked or 0) + (request.type == "pending" and 1 or 0)
+        vim.g.num_answered = (vim.g.num_answered or 0) + (request.type == "complete" and 1 or 0)
+      end })
+    """)
+
+    neovim.keys("itotal = ")
+    neovim.wait("a request", lambda: (neovim.api.vars.get("num_asked") or 0) > 0)
+    neovim.keys("x")
+    neovim.wait(
+        "all answers",
+        lambda: neovim.api.vars.get("num_asked") == neovim.api.vars.get("num_answered"),
+    )
+
+    assert neovim.text == "total = x"
+    assert neovim.ghost == ""
     assert not neovim.is_shown
-    neovim.wait("no ghost text", lambda: neovim.ghost == "")
+
+
+def test_next_goes_round(start_neovim: StartNeovim, folder: Path) -> None:
+    command = f"{{ {lua(sys.executable)}, {lua(str(FAKE_SERVER))} }}"
+    neovim = start_neovim(options=f"{{ cmd = {command} }}")
+    in_file(neovim, folder)
+
+    neovim.keys("itotal = ")
+    neovim.wait("the first", lambda: neovim.ghost == "first()\nmore()")
+    neovim.keys("<M-]>")
+    neovim.wait("the second", lambda: neovim.ghost.startswith("second()"))
+    neovim.keys("<M-]>")
+    neovim.wait("the first", lambda: neovim.ghost.startswith("first()\nmore()"))
+    neovim.keys("<M-]><Tab>")
+    neovim.wait_text("total = second()")
 
 
 def test_dismiss(start_neovim: StartNeovim, folder: Path) -> None:

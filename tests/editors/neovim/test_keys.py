@@ -101,3 +101,75 @@ def test_keys_are_free_to_change(start_neovim: StartNeovim, folder: Path) -> Non
     assert neovim.lua('return vim.fn.maparg("<M-Right>", "i")') == ""
     neovim.keys("<C-l>")
     neovim.wait_text("total = sum(values)")
+
+
+def test_tab_in_front_of_ours_falls_through_to_accept(
+    start_neovim: StartNeovim, folder: Path
+) -> None:
+    """As completion plugins do: on entering insert mode they map the key in the buffer, and call
+    what was mapped before when their menu is closed."""
+    before = """
+      vim.api.nvim_create_autocmd("InsertEnter", { callback = function(event)
+        if vim.b[event.buf].is_mapped then return end
+        vim.b[event.buf].is_mapped = true
+        local earlier = vim.fn.maparg("<Tab>", "i", false, true)
+        vim.keymap.set("i", "<Tab>", function()
+          if vim.g.is_menu_open then return "menu" end
+          return earlier.callback()
+        end, { buffer = event.buf, expr = true, replace_keycodes = false })
+      end })
+    """
+    neovim = start_neovim([{"match": r"total = $", "text": "sum(values)"}], before=before)
+    (folder / "sums.py").write_text("")
+    neovim.edit(folder / "sums.py")
+
+    neovim.keys("itotal = ")
+    neovim.wait_ghost("sum(values)")
+    neovim.lua("vim.g.is_menu_open = true")
+    neovim.keys("<Tab>")
+    neovim.wait_text("total = menu")
+    neovim.lua("vim.g.is_menu_open = false")
+    neovim.keys("<BS><BS><BS><BS>")
+    neovim.wait_ghost("sum(values)")
+    neovim.keys("<Tab>")
+    neovim.wait_text("total = sum(values)")
+
+
+def test_tab_walks_through_the_menu_that_it_is_mapped_for(
+    start_neovim: StartNeovim, folder: Path
+) -> None:
+    before = """
+      vim.o.completeopt = "menuone,noinsert,noselect"
+      vim.keymap.set("i", "<Tab>", function()
+        return vim.fn.pumvisible() == 1 and "<C-n>" or "<Tab>"
+      end, { expr = true })
+    """
+    neovim = start_neovim([{"match": r"total = s$", "text": "um(values)"}], before=before)
+    (folder / "sums.py").write_text("salt\nsugar\n\n")
+    neovim.edit(folder / "sums.py", 3)
+
+    neovim.keys("itotal = s")
+    neovim.wait_ghost("um(values)")
+    neovim.keys("<C-n>")
+    neovim.wait("the menu", lambda: neovim.lua("return vim.fn.pumvisible()") == 1)
+    neovim.keys("<Tab>")
+
+    neovim.wait_text("salt\nsugar\ntotal = salt")
+
+
+def test_accept_from_the_users_own_mapping(start_neovim: StartNeovim, folder: Path) -> None:
+    before = """
+      vim.keymap.set("i", "<C-l>", function()
+        return require("composer").accept() and "" or "nothing"
+      end, { expr = true })
+    """
+    neovim = start_neovim([{"match": r"total = $", "text": "sum(values)"}], before=before)
+    (folder / "sums.py").write_text("")
+    neovim.edit(folder / "sums.py")
+
+    neovim.keys("i<C-l>")
+    neovim.wait_text("nothing")
+    neovim.keys("<C-u>total = ")
+    neovim.wait_ghost("sum(values)")
+    neovim.keys("<C-l>")
+    neovim.wait_text("total = sum(values)")

@@ -149,13 +149,15 @@ end
 ---@param bufnr integer
 function M.attach(client, group, bufnr)
   states[bufnr] = {}
-  -- Once the client is attached; Neovim's autocommands have to run before ours.
-  vim.schedule(function()
+  -- Behind what Neovim itself schedules when a client attaches: its autocommands have to run before
+  -- ours. Not for our client alone, since Neovim then forgets to detach one that died.
+  vim.schedule(vim.schedule_wrap(function()
     if states[bufnr] and vim.lsp.buf_is_attached(bufnr, client.id) then
-      inline.enable(true, { bufnr = bufnr, client_id = client.id })
+      inline.enable(true, { bufnr = bufnr })
       watch(group, bufnr)
+      suggestion.wake(bufnr)
     end
-  end)
+  end))
 end
 
 ---@param bufnr integer

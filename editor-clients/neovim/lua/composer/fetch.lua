@@ -107,10 +107,10 @@ local function reset(bufnr)
   draw.clear(bufnr)
 end
 
----@param _ vim.lsp.Client
+---@param client vim.lsp.Client
 ---@param group integer of autocommands
 ---@param bufnr integer
-function M.attach(_, group, bufnr)
+function M.attach(client, group, bufnr)
   states[bufnr] = { suggestions = {}, index = 1 }
   local function on(events, callback)
     vim.api.nvim_create_autocmd(events, { group = group, buffer = bufnr, callback = callback })
@@ -125,6 +125,12 @@ function M.attach(_, group, bufnr)
   on("BufUnload", function()
     reset(bufnr)
     states[bufnr] = nil
+  end)
+  -- Once the client is attached.
+  vim.schedule(function()
+    if states[bufnr] and vim.lsp.buf_is_attached(bufnr, client.id) then
+      suggestion.wake(bufnr)
+    end
   end)
 end
 

@@ -243,11 +243,14 @@ end
 function M.setup()
   vim.api.nvim_set_hl(0, "ComposerSuggestion", { link = "Comment", default = true })
   local group = vim.api.nvim_create_augroup("composer", {})
-  vim.api.nvim_create_autocmd({ "FileType", "InsertEnter" }, {
+  vim.api.nvim_create_autocmd({ "FileType", "InsertEnter", "BufEnter" }, {
     group = group,
     desc = "Attach Composer's language server",
     callback = function(event)
-      if #vim.lsp.get_clients({ name = M.NAME, bufnr = event.buf }) == 0 then
+      -- Entering a buffer starts no server, but one without a name takes its turn before it changes:
+      -- Neovim does not track changes again that were made while nothing was attached.
+      local is_due = event.event ~= "BufEnter" or (is_unnamed(event.buf) and #M.clients() > 0)
+      if is_due and #vim.lsp.get_clients({ name = M.NAME, bufnr = event.buf }) == 0 then
         M.attach(event.buf)
       end
     end,

@@ -38,6 +38,14 @@ function M.place(bufnr)
   return table.concat({ vim.api.nvim_buf_get_changedtick(bufnr), row or "", col }, ":")
 end
 
+--- Has a suggestion asked for when the user is typing already.
+---@param bufnr integer
+function M.wake(bufnr)
+  if vim.api.nvim_get_current_buf() == bufnr and vim.api.nvim_get_mode().mode:find("^i") then
+    vim.api.nvim_exec_autocmds("CursorMovedI", { buffer = bufnr, modeline = false })
+  end
+end
+
 ---@param bufnr integer
 ---@param text string
 ---@param row integer
