@@ -2,18 +2,23 @@
 
 import argparse
 import json
+import os
+import signal
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from composer_inference.hardware import read_hardware
 from composer_inference.models.catalog import ModelSpec
-from composer_inference.models.choose import recommend_model
-from composer_inference.models.download import pull_model
+from composer_inference.models.choose import choose_model, recommend_model
+from composer_inference.models.download import OnNotice, pull_model
 from composer_inference.models.errors import ModelError
 from composer_inference.models.files import OnBytes
+from composer_inference.models.installed import InstalledModel
 from composer_inference.models.store import ModelStore
 
 
@@ -49,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
         "verify": _verify,
         "remove": _remove,
     }
+    # The language server ends a download by this signal; pip must not live on without us.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         actions[args.action](store, args)
     except ModelError as error:
@@ -58,40 +65,61 @@ def run(args: argparse.Namespace) -> int:
             print(f"composer-lsp model: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("stopped; the next try goes on from here", file=sys.stderr)
+        if args.action == "pull":
+            print("stopped; the next try goes on from here", file=sys.stderr)
         return 130
+    except BrokenPipeError:
+        # Whoever read our output has gone. Python would complain again when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     return 0
 
 
 def _list(store: ModelStore, args: argparse.Namespace) -> None:
     installed = {model.name: model for model in store.installed()}
     specs = {spec.name: spec for spec in store.catalog}
+    usable = [name for name, model in installed.items() if model.problem is None]
+    auto = choose_model(read_hardware(), usable).name
     rows = [
-        {
-            "name": name,
-            "installed": name in installed,
-            "problem": installed[name].problem if name in installed else None,
-            "size_bytes": (installed.get(name) or specs[name]).size_bytes,
-            "description": _description(specs.get(name)),
-        }
+        _row(name, specs.get(name), installed.get(name), is_auto=name == auto)
         for name in dict.fromkeys([*specs, *installed])
     ]
     if args.json:
         _print_json(rows)
         return
     for row in rows:
-        state = row["problem"] or ("installed" if row["installed"] else "-")
-        size = f"{int(str(row['size_bytes'])) / 1e6:,.0f} MB"
-        print(f"{row['name']:24}{size:>10}  {state:10}  {row['description']}")
+        state = "installed" if row["installed"] else "-"
+        mark = "auto" if row["auto"] else ""
+        size = f"{row['size_bytes'] / 1e6:,.0f} MB"
+        print(f"{row['name']:24}{size:>10}  {state:10}{mark:6}{row['description']}")
+        if row["problem"]:
+            print(f"{'':24}{row['problem']}")
+
+
+def _row(
+    name: str, spec: ModelSpec | None, model: InstalledModel | None, *, is_auto: bool
+) -> dict[str, Any]:
+    known = model or spec
+    assert known is not None, "a name comes from the catalogue or from an installed model"
+    return {
+        "name": name,
+        "installed": model is not None,
+        "problem": model.problem if model is not None else None,
+        "auto": is_auto,
+        "size_bytes": known.size_bytes,
+        "licence": spec.licence if spec is not None else None,
+        "description": spec.description if spec is not None else "a file of yours",
+    }
 
 
 def _pull(store: ModelStore, args: argparse.Namespace) -> None:
     if args.file is not None:
-        model = store.register(args.file, args.as_name or args.name)
+        with progress(f"Reading {args.file.name}", as_json=args.json) as report:
+            model = store.register(args.file, args.as_name or args.name, report.on_bytes)
     else:
         name = args.name or recommend_model(read_hardware()).name
-        with progress(f"Fetching {name}", as_json=args.json) as on_bytes:
-            model = pull_model(store, name, on_bytes)
+        with progress(f"Fetching {name}", as_json=args.json) as report:
+            model = pull_model(store, name, report.on_bytes, report.on_notice)
     if args.json:
         _print_json({"event": "done", "path": str(model.path)})
     else:
@@ -104,8 +132,8 @@ def _path(store: ModelStore, args: argparse.Namespace) -> None:
 
 
 def _verify(store: ModelStore, args: argparse.Namespace) -> None:
-    with progress(f"Reading {args.name}", as_json=args.json) as on_bytes:
-        model = store.verify(args.name, on_bytes)
+    with progress(f"Reading {args.name}", as_json=args.json) as report:
+        model = store.verify(args.name, report.on_bytes)
     if args.json:
         _print_json({"event": "done", "path": str(model.path)})
     else:
@@ -120,31 +148,50 @@ def _remove(store: ModelStore, args: argparse.Namespace) -> None:
         print(f"{model.name} is {'forgotten; its file stays' if model.registered else 'removed'}")
 
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    on_bytes: OnBytes
+    on_notice: OnNotice
+
+
 @contextmanager
-def progress(title: str, *, as_json: bool = False) -> Generator[OnBytes]:
-    """Shows bytes as they come: a bar on a terminal, JSON lines, or a line every tenth."""
+def progress(title: str, *, as_json: bool = False) -> Generator[Report]:
+    """Shows bytes as they come: a bar on a terminal, JSON lines, or a line every tenth. Notices go
+    to stderr."""
     if as_json:
-        yield _every(100, lambda done, total: _print_json(
-            {"event": "progress", "done_bytes": done, "total_bytes": total}
-        ))  # fmt: skip
+        yield Report(_every(100, _print_progress), _print_notice)
     elif not sys.stderr.isatty():
-        yield _every(10, lambda done, total: print(
-            f"{title}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB", file=sys.stderr, flush=True
-        ))  # fmt: skip
+        yield Report(_every(10, partial(_print_line, title)), _print_notice)
     else:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
+        with _bar(title) as report:
+            yield report
+
+
+@contextmanager
+def _bar(title: str) -> Generator[Report]:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True, highlight=False)
+    columns = (TextColumn(title), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield Report(
+            on_bytes=lambda done, total: bar.update(task, completed=done, total=total),
+            on_notice=partial(console.print, style="dim", markup=False),
         )
 
-        columns = (TextColumn(title), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=Console(stderr=True)) as bar:
-            task = bar.add_task(title, total=None)
-            yield lambda done, total: bar.update(task, completed=done, total=total)
+
+def _print_progress(done: int, total: int) -> None:
+    _print_json({"event": "progress", "done_bytes": done, "total_bytes": total})
+
+
+def _print_line(title: str, done: int, total: int) -> None:
+    print(f"{title}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB", file=sys.stderr, flush=True)
+
+
+def _print_notice(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _every(num_steps: int, show: OnBytes) -> OnBytes:
@@ -158,10 +205,6 @@ def _every(num_steps: int, show: OnBytes) -> OnBytes:
             show(done, total)
 
     return on_bytes
-
-
-def _description(spec: ModelSpec | None) -> str:
-    return spec.description if spec is not None else "a file of yours"
 
 
 def _print_json(value: object) -> None:

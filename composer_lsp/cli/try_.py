@@ -114,8 +114,8 @@ def _ensure_model(console: Console, *, yes: bool) -> None:
             )
         if console.input(f"Fetch {choice.name}, {size}? [y/N] ").strip().lower() != "y":
             raise TryError("nothing was fetched")
-    with progress(f"Fetching {choice.name}") as on_bytes:
-        pull_model(store, choice.name, on_bytes)
+    with progress(f"Fetching {choice.name}") as report:
+        pull_model(store, choice.name, report.on_bytes, report.on_notice)
 
 
 async def _try(console: Console, script: _Script) -> None:

@@ -106,7 +106,7 @@ def _cpu_quota(groups: list[Path]) -> float:
     quotas = [math.inf]
     for group in groups:
         words = _read(group / "cpu.max").split()  # version 2: quota or "max", and the period
-        if not words:
+        if len(words) != 2:
             words = [_read(group / "cpu.cfs_quota_us"), _read(group / "cpu.cfs_period_us")]
         quota, period = (_integer(word) for word in words)
         if quota is not None and quota > 0 and period:

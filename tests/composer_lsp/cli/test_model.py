@@ -28,7 +28,7 @@ def test_list_shows_the_catalogue_and_the_users_own(cli: Cli, gguf: Path) -> Non
 
 def test_a_file_is_registered_found_checked_and_forgotten(cli: Cli, gguf: Path) -> None:
     pulled = cli("model", "pull", "--file", str(gguf), "--name", "other", "--json")
-    assert json.loads(pulled.stdout) == {"event": "done", "path": str(gguf)}
+    assert json.loads(pulled.stdout.splitlines()[-1]) == {"event": "done", "path": str(gguf)}
 
     assert cli("model", "path", "other").stdout == f"{gguf}\n"
     assert cli("model", "verify", "other").returncode == 0
