@@ -7,7 +7,7 @@ and goes on from the prompt cache where it was. Its reader sees one unbroken str
 
 A request that cannot be stopped and resumed (its text is constrained by a grammar, or the backend
 lacks the capability) keeps running beside the higher one. Requests of one priority take turns of
-`QUANTUM_S`, tab requests excepted: those are short and newest-first would starve none of them.
+`QUANTUM_S`, but for tab requests, which are short.
 """
 
 import asyncio
@@ -174,6 +174,8 @@ class Scheduler:
     def _set_yields(self, ticket: _Ticket, yields: bool) -> None:
         if yields != ticket.yields:
             ticket.yields = yields
+            if not yields:  # It was outranked while it could be stopped; now it runs beside.
+                ticket.outranked.clear()
             self._admit()
 
     def _turn_is_over(self, ticket: _Ticket) -> bool:

@@ -212,3 +212,28 @@ async def test_an_embedding_waits_for_the_keystroke_and_keeps_its_turn():
     await until(tab.task.done)
     await asyncio.wait_for(task, LIMIT_S)
     assert order == ["embedding"]
+
+
+class ConstrainedBackend(StepBackend):
+    """May be stopped during prefill, and no more once it has decoded."""
+
+    async def generate(self, request: GenerateRequest) -> AsyncIterator[GenerateChunk]:
+        yield GenerateChunk(resumable=True)
+        async for chunk in super().generate(request):
+            yield chunk
+
+
+async def test_what_has_become_unstoppable_is_not_stopped_by_an_earlier_call():
+    scheduler, quick = Scheduler(), StepBackend()
+    slow = ConstrainedBackend(resumable=False)
+    agent = Reader(scheduler, slow, request("agent", 2), Priority.AGENT)
+    await until(lambda: slow.num_open == 1)
+    # The first token and the keystroke come at the same moment.
+    slow.steps.release()
+    tab = Reader(scheduler, quick, request("tab", 1), Priority.TAB)
+    quick.steps.release()
+    await until(tab.task.done)
+    slow.steps.release()
+    await until(agent.task.done)
+    assert agent.text == "0 1 "
+    assert [done.prompt for done in slow.requests] in ([("agent",)], [("agent",), ("agent",)])
