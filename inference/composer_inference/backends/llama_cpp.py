@@ -6,7 +6,7 @@ What shapes this module (xllamacpp 2026.10, llama.cpp b11549):
   return value cancels. `return_progress` calls it as each slice of `n_batch` prompt tokens begins, so
   a prefill can be stopped after the slice that is under way.
 - The server always opens an HTTP listener. It gets a Unix socket in the engine's private runtime
-  folder and a random key, so that nobody can reach it.
+  folder, which is removed at once, and a random key, so that nobody can reach it.
 - Its OpenAI-shaped results carry token ids only with log-probabilities, so `n_probs` is always at
   least 1 (seen to cost under 3% of decode); the ids make a request resumable.
 - Its OpenMP threads spin while they wait. `OMP_WAIT_POLICY=passive`, set before libgomp loads,
@@ -49,7 +49,6 @@ SLOT_SIMILARITY = 0.005
 """Share of a prompt that must match a slot's cache for the slot to be reused. Small, so that a
 prefill stopped after its first slices finds them again."""
 
-
 MAX_SLICE_WAIT_S = 1.0
 """Bound on how long results of a prefill may queue."""
 
@@ -82,8 +81,7 @@ class LlamaCppBackend:
         self._pooling = metadata.pooling
         self._tokenizer: Tokenizer | None = None
         self._threads = ThreadPoolExecutor(max_workers=8, thread_name_prefix="llama.cpp")
-        self._socket = private_runtime_dir() / f"llama-{os.getpid()}-{secrets.token_hex(3)}.sock"
-        self._server = _start_server(config, self._socket, self._pooling)
+        self._server = _start_server(config, self._pooling)
 
     @classmethod
     async def load(cls, config: LlamaCppConfig) -> "LlamaCppBackend":
@@ -160,7 +158,6 @@ class LlamaCppBackend:
     def _free(self) -> None:
         del self._server
         self._threads.shutdown()
-        self._socket.unlink(missing_ok=True)
 
     async def _call(self, method: str, body: dict[str, Any]) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
@@ -169,7 +166,7 @@ class LlamaCppBackend:
         return result
 
 
-def _start_server(config: LlamaCppConfig, socket: Path, pooling: str | None) -> Any:
+def _start_server(config: LlamaCppConfig, pooling: str | None) -> Any:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     # Loads libgomp, which reads the policy once. A compiled module without type information.
     xllamacpp: Any = importlib.import_module("xllamacpp")
@@ -186,6 +183,7 @@ def _start_server(config: LlamaCppConfig, socket: Path, pooling: str | None) -> 
     params.slot_prompt_similarity = SLOT_SIMILARITY
     params.cache_ram_mib = config.prompt_cache_mib
     params.embedding = pooling is not None
+    socket = private_runtime_dir() / f"llama-{os.getpid()}-{secrets.token_hex(3)}.sock"
     params.hostnames = [str(socket)]
     params.api_keys = [secrets.token_urlsafe(32)]
     params.warmup = False
@@ -194,6 +192,8 @@ def _start_server(config: LlamaCppConfig, socket: Path, pooling: str | None) -> 
         return xllamacpp.Server(params)
     except RuntimeError as error:
         raise BackendError(f"llama.cpp cannot load {config.path}: {error}") from error
+    finally:
+        socket.unlink(missing_ok=True)
 
 
 class _StreamingCall:
