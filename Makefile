@@ -27,6 +27,7 @@ editors: $(BIN)/composer-lsp  ## Install the editors that the editor tests drive
 	bash scripts/editors/vscode.sh
 
 test-editors: editors vscode  ## The end-to-end tests in real editors
+	$(BIN)/composer-lsp model pull qwen2.5-coder-0.5b
 	COMPOSER_REQUIRE_EDITORS=1 $(PYTEST) tests/editors -m "editor and not soak"
 
 soak: $(BIN)/composer-lsp  ## The full numbers: minutes long

@@ -4,8 +4,8 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import httpx
@@ -66,23 +66,20 @@ async def _engine(
             yield client
 
 
-class _process:  # noqa: N801
-    def __init__(self, command: list[str], env: Mapping[str, str]) -> None:
-        self._command, self._env = command, env
-
-    def __enter__(self) -> subprocess.Popen[bytes]:
-        self._running = subprocess.Popen(
-            self._command,
-            env={**os.environ, **self._env},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        return self._running
-
-    def __exit__(self, *_: object) -> None:
-        self._running.terminate()
-        self._running.wait(START_LIMIT_S)
+@contextmanager
+def _process(command: list[str], env: Mapping[str, str]) -> Generator[subprocess.Popen[bytes]]:
+    running = subprocess.Popen(
+        command,
+        env={**os.environ, **env},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield running
+    finally:
+        running.terminate()
+        running.wait(START_LIMIT_S)
 
 
 def _client(path: Path) -> httpx.AsyncClient:

@@ -9,7 +9,7 @@ import psutil
 
 from bench.engines import scripted_engine
 from bench.measure import p50, p90, row
-from tests.support.lsp import start_server
+from tests.support.lsp import LspClient, start_server
 
 NUM_KEYSTROKES = 100
 SOURCE = "def compute(a, b):\n    return a + b\n\n\n" * 250
@@ -36,11 +36,9 @@ async def run() -> None:
     row("resident memory after it, MB", f"{memory:.0f}")
 
 
-async def _keystroke(client: object, uri: str, line: int, column: int) -> float:
+async def _keystroke(client: LspClient, uri: str, line: int, column: int) -> float:
     position = {"line": line, "character": column}
     started = time.perf_counter()
-    client.change(  # type: ignore[attr-defined]
-        uri, column + 2, {"range": {"start": position, "end": position}, "text": "x"}
-    )
-    await client.inline_completion(uri, {"line": line, "character": column + 1})  # type: ignore[attr-defined]
+    client.change(uri, column + 2, {"range": {"start": position, "end": position}, "text": "x"})
+    await client.inline_completion(uri, {"line": line, "character": column + 1})
     return 1000 * (time.perf_counter() - started)

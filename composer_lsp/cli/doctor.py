@@ -40,13 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    hardware = read_hardware()
-    choice = _choice(hardware)
-    checks = [_versions(), _paths(), _runtime(), _machine(hardware), _model(choice)]
-    if all(check.ok for check in checks):
-        checks.append(_engine())
-        if not args.no_start:
-            checks.append(asyncio.run(_completion()))
+    checks = [_versions(), _paths()]
+    if checks[-1].ok:  # Everything below looks into those folders.
+        hardware = read_hardware()
+        checks += [_machine(hardware), _model(_choice(hardware)), _runtime()]
+        if checks[-1].ok:
+            checks.append(_engine())
+    if not args.no_start and all(check.ok for check in checks):
+        checks.append(asyncio.run(_completion()))
     if args.json:
         print(json.dumps([asdict(check) for check in checks], indent=2))
     else:
@@ -134,7 +135,9 @@ def _engine() -> Check:
 
     endpoint = find_endpoint()
     health = asyncio.run(read_health(endpoint)) if endpoint is not None else None
-    detail = "not running; it starts with the first request" if health is None else str(health)
+    detail = "not running; it starts with the first request"
+    if health is not None:
+        detail = f"{health.status}, version {health.version}, process {health.pid}"
     return Check(name="engine", ok=True, detail=detail)
 
 

@@ -243,9 +243,13 @@ async def _language_server() -> AsyncGenerator[_Editor]:
     await client.start_io(sys.executable, "-m", "composer_lsp", "serve")
     try:
         yield _Editor(client)
-        await client.shutdown_async(None)
-        client.exit(None)
+    except RuntimeError as error:  # pygls's, for a server that has ended.
+        raise TryError(f"{error}; see: composer-lsp doctor") from error
     finally:
+        # `stop` waits for the server's end, so the server has to be asked for it.
+        if not client.stopped:
+            await client.shutdown_async(None)
+            client.exit(None)
         await client.stop()
 
 

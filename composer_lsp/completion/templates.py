@@ -127,7 +127,7 @@ TEMPLATES = (
             "<|end_of_text|>",
             "<|start_of_role|>",
         ),
-        source="https://huggingface.co/ibm-granite/granite-4.0-h-tiny model card",
+        source="the model card of ibm-granite/granite-4.0-h-tiny",
     ),
     FimTemplate(
         name="starcoder2",

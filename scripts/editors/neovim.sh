@@ -31,8 +31,8 @@ install_tools() {
 # The mirror that apt already uses.
 mirror() {
   { awk '/^URIs:/ {print $2; exit}' /etc/apt/sources.list.d/debian.sources 2>/dev/null
-    sed -nE 's/^deb +(\[[^]]*\] +)?([^ ]+) .*/\2/p' /etc/apt/sources.list 2>/dev/null
-    echo https://deb.debian.org/debian; } | awk 'NF {print; exit}'
+    sed -nE 's/^deb +(\[[^]]*\] +)?([^ ]+) .*/\2/p' /etc/apt/sources.list 2>/dev/null; } |
+    awk 'NF {print; found = 1; exit} END {exit !found}' || fail "apt names no Debian mirror in its sources"
 }
 
 # Neovim of a newer suite with every library that it needs, the C library too: unpacked beside the system, not installed.

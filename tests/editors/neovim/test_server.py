@@ -170,6 +170,26 @@ def test_other_buffers_have_no_server(start_neovim: StartNeovim, folder: Path) -
         assert neovim.lua("return #vim.lsp.get_clients({ bufnr = 0 })") == 0
 
 
+def test_status_snooze_and_toggle(start_neovim: StartNeovim, folder: Path) -> None:
+    neovim = start_neovim(SUM)
+    in_file(neovim, folder)
+    neovim.keys("itotal = ")
+    neovim.wait_ghost("sum(values)")  # The model is loaded: the state does not change by itself.
+    neovim.keys("<Esc>")
+    wait_status(neovim, "Composer")
+
+    assert command(neovim, "status") == "Composer: Ready (scripted)"
+    assert "snoozed" in command(neovim, "snooze 15")
+    wait_status(neovim, "Composer: snoozed")
+    assert command(neovim, "snooze 0") == "Composer: Ready (scripted)"
+    assert command(neovim, "toggle") == "Composer: suggestions are off for all files"
+    wait_status(neovim, "Composer: off")
+    assert command(neovim, "toggle global") == "Composer: suggestions are on for all files"
+    assert command(neovim, "toggle python") == "Composer: suggestions are off for python"
+    neovim.keys("cctotal = <M-]>")
+    neovim.wait_ghost("sum(values)")  # An explicit request is answered all the same.
+
+
 def test_wrong_words_are_told(start_neovim: StartNeovim, folder: Path) -> None:
     neovim = start_neovim(SUM)
     in_file(neovim, folder)
