@@ -8,9 +8,9 @@ What shapes this module (xllamacpp 2026.10, llama.cpp b11549):
 - The server always opens an HTTP listener. It gets a Unix socket in the engine's private runtime
   folder, which is removed at once, and a random key, so that nobody can reach it.
 - Its OpenAI-shaped results carry token ids only with log-probabilities, so `n_probs` is always at
-  least 1 (seen to cost under 3% of decode); the ids make a request resumable.
-- Its OpenMP threads spin while they wait. `OMP_WAIT_POLICY=passive`, set before libgomp loads,
-  keeps a busy machine usable: 15 to 19 tok/s beside one busy process per core against 3 to 7.
+  least 1 (seen to cost 3% of decode); the ids make a request resumable.
+- Its OpenMP threads spin while they wait for each other, which starves them on a busy machine and
+  is what makes them fast on an idle one. A short spin keeps both (docs/decisions/0001).
 """
 
 import asyncio
@@ -48,6 +48,10 @@ NUM_SLOTS = 3
 SLOT_SIMILARITY = 0.005
 """Share of a prompt that must match a slot's cache for the slot to be reused. Small, so that a
 prefill stopped after its first slices finds them again."""
+
+SPIN_COUNT = 5000
+"""Turns that a thread waits for the others before it sleeps, unless the user has set
+`GOMP_SPINCOUNT` or `OMP_WAIT_POLICY`."""
 
 MAX_SLICE_WAIT_S = 1.0
 """Bound on how long results of a prefill may queue."""
@@ -167,8 +171,9 @@ class LlamaCppBackend:
 
 
 def _start_server(config: LlamaCppConfig, pooling: str | None) -> Any:
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    # Loads libgomp, which reads the policy once. A compiled module without type information.
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", str(SPIN_COUNT))
+    # Loads libgomp, which reads them once. A compiled module without type information.
     xllamacpp: Any = importlib.import_module("xllamacpp")
     params = xllamacpp.CommonParams()
     params.model.path = str(config.path)
@@ -306,7 +311,8 @@ def _request_body(request: GenerateRequest) -> dict[str, Any]:
         "n_predict": sampling.max_tokens,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
+        # Greedy decoding needs one candidate; sorting the whole vocabulary costs 8% of decode.
+        "top_k": sampling.top_k if sampling.temperature > 0 else 1,
         "min_p": sampling.min_p,
         "repeat_penalty": sampling.repeat_penalty,
         "stop": list(sampling.stop),
