@@ -9,14 +9,14 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from bench.engines import MODEL, peer_server, real_engine
-from bench.measure import p50, p90, row
+from bench.measure import p10, p50, p90, row
 from composer_inference.hardware import read_hardware
 
 SOURCE = inspect.getsource(textwrap) + inspect.getsource(argparse)
@@ -25,19 +25,36 @@ NUM_TRIES = 9
 
 
 async def run_busy() -> None:
-    """Decode rate beside one busy process per core, as a share of the fair half."""
-    rates: dict[str, tuple[float, float]] = {}
-    with tempfile.TemporaryDirectory(prefix="c-") as folder:
-        async with real_engine(Path(folder)) as client:
-            rates["composer"] = await _idle_and_busy(client)
-    with tempfile.TemporaryDirectory(prefix="c-") as folder:
-        async with peer_server(Path(folder), read_hardware().num_usable_cores) as client:
-            rates["llama.cpp's server"] = await _idle_and_busy(client)
+    """Decode rate beside one busy process per core, as a share of the fair half.
+
+    Both engines are alive throughout and measured in turn, so that a noisy minute meets both.
+    """
+    num_cores = read_hardware().num_usable_cores
+    async with AsyncExitStack() as stack:
+        folders = [
+            Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="c-"))) for _ in "12"
+        ]
+        clients = {
+            "composer": await stack.enter_async_context(real_engine(folders[0])),
+            "llama.cpp's server": await stack.enter_async_context(
+                peer_server(folders[1], num_cores)
+            ),
+        }
+        idle: dict[str, list[float]] = {name: [] for name in clients}
+        busy: dict[str, list[float]] = {name: [] for name in clients}
+        for _ in range(NUM_TRIES):
+            for name, client in clients.items():
+                idle[name].append(await _decode_rate(client))
+            with _busy_processes(num_cores):
+                for name, client in clients.items():
+                    busy[name].append(await _decode_rate(client))
     # Half of the faster one's idle rate: being slow when idle must not look like a good share.
-    fair = max(idle for idle, _ in rates.values()) / 2
-    row("decode, tokens/s", "idle", "busy", "of fair share")
-    for name, (idle, busy) in rates.items():
-        row(name, f"{idle:.1f}", f"{busy:.1f}", f"{busy / fair:.0%}")
+    fair = max(p50(rates) for rates in idle.values()) / 2
+    row("decode, tokens/s (median)", "idle", "busy", "of fair share", "p10 to p90")
+    for name in clients:
+        share = f"{p50(busy[name]) / fair:.0%}"
+        spread = f"{p10(busy[name]) / fair:.0%} to {p90(busy[name]) / fair:.0%}"
+        row(name, f"{p50(idle[name]):.1f}", f"{p50(busy[name]):.1f}", share, spread)
 
 
 async def run_priorities() -> None:
@@ -58,12 +75,6 @@ async def run_priorities() -> None:
     ):
         row(name, f"{p50(values):.0f}", f"{p50(values) / p50(idle):.2f}")
     row("a closed stream frees the engine after, ms", f"{p50(freed):.0f}")
-
-
-async def _idle_and_busy(client: httpx.AsyncClient) -> tuple[float, float]:
-    idle = p50([await _decode_rate(client) for _ in range(3)])
-    with _busy_processes(read_hardware().num_usable_cores):
-        return idle, p50([await _decode_rate(client) for _ in range(3)])
 
 
 async def _decode_rate(client: httpx.AsyncClient) -> float:

@@ -8,6 +8,10 @@ def p50(values: Sequence[float]) -> float:
     return statistics.median(values)
 
 
+def p10(values: Sequence[float]) -> float:
+    return statistics.quantiles(values, n=10, method="inclusive")[0]
+
+
 def p90(values: Sequence[float]) -> float:
     return statistics.quantiles(values, n=10, method="inclusive")[-1]
 
