@@ -57,14 +57,25 @@ class LlamaCppLoader:
 
     async def load(self, name: str) -> Backend:
         # Imported here: an engine that only answers /health needs no llama.cpp.
-        from composer_inference.backends.llama_cpp import LlamaCppBackend, LlamaCppConfig
+        from composer_inference.backends.llama_cpp import (
+            LlamaCppBackend,
+            LlamaCppConfig,
+            prefill_slice_tokens,
+        )
 
         try:
             path = self._store.path(name)
         except ModelError as error:
             raise BackendError(str(error)) from error
         return await LlamaCppBackend.load(
-            LlamaCppConfig(path=path, threads=self.threads, context_tokens=self._context_tokens)
+            LlamaCppConfig(
+                path=path,
+                threads=self.threads,
+                context_tokens=self._context_tokens,
+                prefill_slice_tokens=prefill_slice_tokens(
+                    threads=self.threads, model_bytes=path.stat().st_size
+                ),
+            )
         )
 
 

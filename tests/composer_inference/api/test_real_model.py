@@ -53,7 +53,7 @@ class _OneFile(PlayedLoader):
 
     async def load(self, name: str) -> Backend:
         return await LlamaCppBackend.load(
-            LlamaCppConfig(path=self._path, threads=2, context_tokens=2048)
+            LlamaCppConfig(path=self._path, threads=2, context_tokens=2048, prefill_slice_tokens=16)
         )
 
 
