@@ -1,0 +1,189 @@
+"""The questions that a database answers. All raise StoreError."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from composer_index.embedding.embedder import Vectors
+from composer_index.store.database import Database, translated
+from composer_index.store.lance import Table, lance_query, pa
+from composer_index.store.records import (
+    FileStat,
+    Filter,
+    FoundDefinition,
+    Hit,
+    KnownFile,
+    StoredChunk,
+)
+from composer_index.store.sql import condition, decode_path, encode_path, paths_in, quote
+
+_NUM_PROBES = 12
+"""Partitions of the vector index that a query reads; all of them up to 200,000 chunks."""
+_HIT = ["path", "ordinal", "generation", "symbol"]
+_CHUNK = [
+    *("path", "ordinal", "generation", "start_line", "end_line"),
+    *("symbol", "signature", "language", "text", "content_hash"),
+]
+_DEFINITION = ["path", "generation", "name", "kind", "symbol", "start_line", "end_line"]
+
+
+def match_words(
+    database: Database, words: Sequence[str], limit: int, chosen: Filter, names_boost: float
+) -> list[Hit]:
+    """Returns the best chunks by BM25 over their words plus `names_boost` times BM25 over the words
+    of path and symbol."""
+    text = " ".join(words)
+    both = lance_query.BooleanQuery(
+        [
+            (lance_query.Occur.SHOULD, lance_query.MatchQuery(text, "words")),
+            (lance_query.Occur.SHOULD, lance_query.MatchQuery(text, "names", boost=names_boost)),
+        ]
+    )
+    with translated("searching by words"):
+        query = database.chunks.search(both, query_type="fts").select([*_HIT, "_score"])
+        return _newest(map(_hit, _rows(query, limit, chosen)))
+
+
+def nearest(table: Table, vector: Vectors, limit: int, chosen: Filter) -> list[Hit]:
+    """Returns the chunks whose vectors are most like `vector`, a row of length one."""
+    with translated("searching by meaning"):
+        query = table.search(np.asarray(vector, np.float32), vector_column_name="vector")
+        query = query.distance_type("dot").nprobes(_NUM_PROBES).select([*_HIT, "_distance"])
+        return _newest(map(_hit, _rows(query, limit, chosen)))
+
+
+def mentions(database: Database, name: str, limit: int) -> list[StoredChunk]:
+    """Returns chunks whose text has the identifier `name`."""
+    exact = lance_query.MatchQuery(name, "identifiers", operator=lance_query.FullTextOperator.AND)
+    with translated("searching by identifier"):
+        query = database.chunks.search(exact, query_type="fts").select([*_CHUNK, "_score"])
+        return _newest(map(_chunk, _rows(query, limit, Filter())))
+
+
+def chunks_at(database: Database, hits: Iterable[Hit]) -> dict[tuple[str, int], StoredChunk]:
+    """Returns the chunks by (path, ordinal); those that have since been replaced are not among
+    them."""
+    wanted = {(hit.path, hit.ordinal): hit.generation for hit in hits}
+    if not wanted:
+        return {}
+    ordinals: dict[str, list[int]] = {}
+    for path, ordinal in wanted:
+        ordinals.setdefault(path, []).append(ordinal)
+    either = " OR ".join(
+        f"(path = {quote(encode_path(path))} AND ordinal IN ({', '.join(map(str, each))}))"
+        for path, each in ordinals.items()
+    )
+    with translated("reading chunks"):
+        rows = database.chunks.search().where(either).select(_CHUNK).to_list()
+    found = map(_chunk, rows)
+    return {
+        (chunk.path, chunk.ordinal): chunk
+        for chunk in found
+        if chunk.generation == wanted[chunk.path, chunk.ordinal]
+    }
+
+
+def chunks_of(database: Database, paths: Iterable[str]) -> list[StoredChunk]:
+    """Returns all chunks of some files, in order."""
+    with translated("reading chunks"):
+        query = database.chunks.search().where(paths_in(paths)).select(_CHUNK)
+        found = _newest(map(_chunk, query.to_list()))
+    return sorted(found, key=lambda chunk: (chunk.path, chunk.ordinal))
+
+
+def definitions(database: Database, condition: str, limit: int) -> list[FoundDefinition]:
+    """Returns definitions that meet a condition in SQL."""
+    with translated("reading definitions"):
+        query = database.definitions.search().where(condition).select(_DEFINITION)
+        rows: list[dict[str, Any]] = query.limit(limit).to_list()
+    newest = _generations((row["path"], row["generation"]) for row in rows)
+    return [
+        FoundDefinition(
+            path=decode_path(row["path"]),
+            name=row["name"],
+            kind=row["kind"],
+            symbol=row["symbol"],
+            start_line=row["start_line"],
+            end_line=row["end_line"],
+        )
+        for row in rows
+        if row["generation"] == newest[row["path"]]
+    ]
+
+
+def imports_of(database: Database, path: str) -> tuple[str, ...]:
+    """Returns what a file imports, as written; empty for an unknown file."""
+    with translated("reading imports"):
+        query = database.files.search().where(paths_in([path])).select(["generation", "imports"])
+        rows: list[dict[str, Any]] = query.to_list()
+    newest = max(rows, key=lambda row: row["generation"], default=None)
+    return tuple(newest["imports"]) if newest else ()
+
+
+def known_files(database: Database) -> Iterator[KnownFile]:
+    """Yields every file, indexed or skipped."""
+    columns = ["path", "size", "mtime_ns", "content_hash", "skipped"]
+    with translated("reading the list of files"):
+        for batch in database.files.search().select(columns).to_batches():
+            for path, size, mtime_ns, content_hash, skipped in zip(
+                *(batch.column(name).to_pylist() for name in columns), strict=True
+            ):
+                stat = FileStat(size=size, mtime_ns=mtime_ns, content_hash=content_hash)
+                yield KnownFile(path=decode_path(path), stat=stat, skipped=skipped)
+
+
+def generations(table: Table) -> dict[str, set[int]]:
+    """Returns the generations of each (encoded) path's rows: one, unless a writer died."""
+    found: dict[str, set[int]] = {}
+    with translated("reading generations"):
+        for batch in table.search().select(["path", "generation"]).to_batches():
+            pairs = pa.Table.from_batches([batch]).group_by(["path", "generation"]).aggregate([])
+            for path, generation in zip(
+                pairs.column("path").to_pylist(),
+                pairs.column("generation").to_pylist(),
+                strict=True,
+            ):
+                found.setdefault(path, set()).add(generation)
+    return found
+
+
+def _rows(query: Any, limit: int, chosen: Filter) -> list[dict[str, Any]]:
+    where = condition(chosen)
+    if where:
+        query = query.where(where, prefilter=True)
+    return query.limit(limit).to_list()
+
+
+def _hit(row: Mapping[str, Any]) -> Hit:
+    score = row["_score"] if "_score" in row else 1 - row["_distance"]
+    return Hit(
+        path=decode_path(row["path"]),
+        ordinal=row["ordinal"],
+        generation=row["generation"],
+        symbol=row["symbol"],
+        score=score,
+    )
+
+
+def _chunk(row: Mapping[str, Any]) -> StoredChunk:
+    fields: dict[str, Any] = {name: row[name] for name in _CHUNK}
+    fields["path"] = decode_path(row["path"])
+    return StoredChunk(**fields)
+
+
+_Found = TypeVar("_Found", Hit, StoredChunk)
+
+
+def _newest(found: Iterable[_Found]) -> list[_Found]:
+    """Between a file's new rows and the deletion of its old ones, a reader meets both."""
+    every = list(found)
+    newest = _generations((each.path, each.generation) for each in every)
+    return [each for each in every if each.generation == newest[each.path]]
+
+
+def _generations(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
+    newest: dict[str, int] = {}
+    for path, generation in pairs:
+        newest[path] = max(generation, newest.get(path, 0))
+    return newest

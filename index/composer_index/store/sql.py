@@ -1,0 +1,88 @@
+"""Filters as Lance wants them (DataFusion's SQL), and paths as Arrow can hold them."""
+
+import re
+from collections.abc import Iterable
+
+from composer_index.store.records import Filter
+
+_UNDECODABLE = re.compile("[\udc80-\udcff]")
+_ESCAPED = re.compile("\0([0-9a-f]{2})")
+
+
+def encode_path(path: str) -> str:
+    """Returns `path` as valid Unicode: bytes that did not decode become NUL and two hex digits (no
+    path holds a NUL)."""
+    if path.isascii():
+        return path
+    return _UNDECODABLE.sub(lambda found: f"\0{ord(found[0]) - 0xDC00:02x}", path)
+
+
+def decode_path(path: str) -> str:
+    """The inverse of `encode_path`."""
+    if "\0" not in path:
+        return path
+    return _ESCAPED.sub(lambda found: chr(0xDC00 + int(found[1], 16)), path)
+
+
+def quote(text: str) -> str:
+    """Returns a string literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def is_in(column: str, values: Iterable[str]) -> str:
+    """Returns the condition that `column` is one of `values`."""
+    return f"{column} IN ({', '.join(map(quote, values))})"
+
+
+def paths_in(paths: Iterable[str]) -> str:
+    """Returns the condition that the row is of one of `paths`."""
+    return is_in("path", map(encode_path, paths))
+
+
+def condition(chosen: Filter) -> str:
+    """Returns `chosen` as a condition; empty if it lets everything through."""
+    parts: list[str] = []
+    if chosen.language:
+        parts.append(f"language = {quote(chosen.language)}")
+    if chosen.path_glob:
+        parts.append(f"regexp_like(path, {quote(glob_pattern(chosen.path_glob))})")
+    if chosen.without:
+        parts.append(f"NOT ({paths_in(sorted(chosen.without))})")
+    return " AND ".join(parts)
+
+
+def glob_pattern(glob: str) -> str:
+    """Returns an anchored regular expression for encoded paths, valid in Rust and in Python.
+
+    Gitignore's meaning: without a slash, the name at any depth; `/` at the end, everything below.
+    """
+    glob = encode_path(glob).removeprefix("./")
+    anchored = glob.startswith("/") or "/" in glob.rstrip("/")
+    glob = glob.lstrip("/")
+    if glob.endswith("/"):
+        glob += "**"
+    body = "".join(map(_translate, _TOKEN.findall(glob)))
+    return f"^{'' if anchored else '(?:.*/)?'}{body}$"
+
+
+_TOKEN = re.compile(r"\*\*/|/\*\*$|\*\*|\*|\?|\[!?\]?[^\]]*\]|\{[^{}]*\}|.", re.DOTALL)
+
+
+def _translate(token: str) -> str:
+    if token in _WILDCARDS:
+        return _WILDCARDS[token]
+    if len(token) > 2 and token[0] == "[":
+        negated = token[1] == "!"
+        inside = re.sub(r"([\\\[\]&~^])", r"\\\1", token[2 if negated else 1 : -1])
+        return f"[{'^' if negated else ''}{inside}]"
+    if len(token) > 1 and token[0] == "{":
+        choices = token[1:-1].split(",")
+        return "(?:" + "|".join("".join(map(_translate, _TOKEN.findall(c))) for c in choices) + ")"
+    return _literal(token)
+
+
+_WILDCARDS = {"**/": "(?:.*/)?", "/**": "/.*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+def _literal(char: str) -> str:
+    return re.sub(r"([\\.+*?()|\[\]{}^$&~#-])", r"\\\1", char)
