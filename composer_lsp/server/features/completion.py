@@ -18,12 +18,19 @@ from composer_lsp.server.server import ComposerServer
 _PATIENCE_S = 1.0
 _MAX_LABEL = 60
 _WORD = re.compile(r"\w*\Z")
+_HYPHENATED_WORD = re.compile(r"[\w-]*\Z")
+_HYPHENATED = frozenset(
+    {"clojure", "css", "emacs-lisp", "less", "lisp", "racket", "scheme", "scss"}
+)
+"""Languages whose words have hyphens, by id."""
 _LAST = "\U0010ffff"
 """Sorts behind the entries of other servers."""
 
 
 def register(server: ComposerServer) -> None:
-    server.feature(types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions())(completion)
+    # Not empty: some multiplexers, rass among them, take an empty object for no provider.
+    options = types.CompletionOptions(resolve_provider=False)
+    server.feature(types.TEXT_DOCUMENT_COMPLETION, options)(completion)
 
 
 async def completion(
@@ -55,7 +62,8 @@ def _item(
     text = request.document.text
     # Clients match entries against the word before the cursor, so the entry has to begin with it.
     line_start = max(text.rfind("\n", 0, suggestion.start), text.rfind("\r", 0, suggestion.start))
-    word = _WORD.search(text, line_start + 1, suggestion.start)
+    pattern = _HYPHENATED_WORD if request.document.language_id in _HYPHENATED else _WORD
+    word = pattern.search(text, line_start + 1, suggestion.start)
     start = word.start() if word else suggestion.start
     new_text = text[start : suggestion.start] + suggestion.text
     first_line = new_text.strip().splitlines()[0] if new_text.strip() else new_text
