@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help run test test-editors editors soak check format docs bench vscode neovim clean
+.PHONY: help run test test-editors editors other-editors soak check format docs bench vscode neovim clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -26,7 +26,11 @@ editors: $(BIN)/composer-lsp  ## Install the editors that the editor tests drive
 	bash scripts/editors/neovim.sh
 	bash scripts/editors/vscode.sh
 
-test-editors: editors vscode  ## The end-to-end tests in real editors
+other-editors: $(BIN)/composer-lsp
+	bash scripts/editors/emacs.sh
+	bash scripts/editors/helix.sh
+
+test-editors: editors other-editors vscode  ## The end-to-end tests in real editors
 	$(BIN)/composer-lsp model pull qwen2.5-coder-0.5b
 	COMPOSER_REQUIRE_EDITORS=1 $(PYTEST) tests/editors -m "editor and not soak"
 
