@@ -8,13 +8,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
-import pynvim
+import pynvim  # pyright: ignore[reportMissingTypeStubs]
 
 ROOT = Path(__file__).parents[3]
 PLUGIN = ROOT / "editor-clients" / "neovim"
@@ -47,6 +47,22 @@ for _, name in ipairs({ "nvim.lsp.inline_completion", "composer" }) do
   end
 end
 return table.concat(found, "\\n")
+"""
+
+# For `wait_request` and `settle`.
+COUNT_REQUESTS = """
+vim.api.nvim_create_autocmd("LspRequest", { callback = function(event)
+  local request = event.data.request
+  if request.method ~= "textDocument/inlineCompletion" then return end
+  vim.g.num_asked = (vim.g.num_asked or 0) + (request.type == "pending" and 1 or 0)
+  vim.g.num_answered = (vim.g.num_answered or 0) + (request.type == "complete" and 1 or 0)
+end })
+"""
+
+# Neovim 0.12 asks this long after the last key; what is scheduled for the answer comes behind it.
+SETTLE = """
+vim.g.settled = false
+vim.defer_fn(vim.schedule_wrap(function() vim.g.settled = true end), 300)
 """
 
 
@@ -163,6 +179,24 @@ def wait_for(
         time.sleep(0.02)
 
 
+def count(neovim: Neovim, name: str) -> int:
+    return neovim.api.vars.get(name) or 0
+
+
+def wait_request(neovim: Neovim) -> None:
+    neovim.wait("a request", lambda: count(neovim, "num_asked") > 0)
+
+
+def settle(neovim: Neovim) -> None:
+    """Waits until Neovim asked all that it will ask, and did what follows the last answer."""
+    for _ in range(2):
+        neovim.lua(SETTLE)
+        neovim.wait("Neovim's own pause", lambda: neovim.api.vars["settled"])
+        neovim.wait(
+            "all answers", lambda: count(neovim, "num_asked") == count(neovim, "num_answered")
+        )
+
+
 def write_init(home: Path, *, before: str = "", options: str = "{}") -> Path:
     """A configuration that sets up the plugin of this repository."""
     init = home / "init.lua"
@@ -184,7 +218,7 @@ def lua(value: str) -> str:
 @contextmanager
 def scripted_engine(
     rules: list[dict[str, Any]], home: Path, environment: Mapping[str, str]
-) -> Iterator[None]:
+) -> Generator[None]:
     """The engine with canned answers, where the language server will look for it."""
     script, log = home / "script.json", home / "engine.log"
     script.write_text(json.dumps({"rules": rules, "default": {"text": ""}}))
@@ -232,7 +266,7 @@ def user_environment(home: Path, runtime: Path) -> dict[str, str]:
 
 
 @contextmanager
-def short_folder() -> Iterator[Path]:
+def short_folder() -> Generator[Path]:
     """A folder whose path leaves room for a Unix socket's name, which the system limits."""
     folder = Path(tempfile.mkdtemp(prefix="c-"))
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from .conftest import StartNeovim
-from .harness import Neovim, lua
+from .harness import COUNT_REQUESTS, Neovim, lua, settle, wait_request
 
 pytestmark = pytest.mark.editor
 
@@ -125,43 +125,86 @@ def test_an_answer_that_comes_too_late_is_not_shown(
     start_neovim: StartNeovim, folder: Path
 ) -> None:
     slow = {"match": r"total = $", "text": "sum(values)", "token_delay_ms": 700}
-    neovim = start_neovim([slow])
+    neovim = start_neovim([slow], before=COUNT_REQUESTS)
     in_file(neovim, folder)
-    neovim.lua("""
-      vim.api.nvim_create_autocmd("LspRequest", { callback = function(event)
-        local request = event.data.request
-        if request.method ~= "textDocument/inlineCompletion" then return end
-        vim.g.num_asked = (vim.g.num_asked or 0) + (request.type == "pending" and 1 or 0)
-        vim.g.num_answered = (vim.g.num_answered or 0) + (request.type == "complete" and 1 or 0)
-      end })
-    """)
 
     neovim.keys("itotal = ")
-    neovim.wait("a request", lambda: (neovim.api.vars.get("num_asked") or 0) > 0)
+    wait_request(neovim)
     neovim.keys("x")
-    neovim.wait(
-        "all answers",
-        lambda: neovim.api.vars.get("num_asked") == neovim.api.vars.get("num_answered"),
-    )
+    settle(neovim)
 
     assert neovim.text == "total = x"
     assert neovim.ghost == ""
     assert not neovim.is_shown
 
 
-def test_next_goes_round(start_neovim: StartNeovim, folder: Path) -> None:
-    command = f"{{ {lua(sys.executable)}, {lua(str(FAKE_SERVER))} }}"
-    neovim = start_neovim(options=f"{{ cmd = {command} }}")
+@pytest.fixture(params=[1, 2], ids=["one automatic answer", "two automatic answers"])
+def options(request: pytest.FixtureRequest) -> str:
+    """Options with a language server that has three answers to whoever asks by key."""
+    words = [sys.executable, str(FAKE_SERVER), str(request.param)]
+    return f"{{ cmd = {{ {', '.join(map(lua, words))} }} }}"
+
+
+def test_next_goes_round(start_neovim: StartNeovim, folder: Path, options: str) -> None:
+    neovim = start_neovim(options=options)
     in_file(neovim, folder)
 
     neovim.keys("itotal = ")
-    neovim.wait("the first", lambda: neovim.ghost == "first()\nmore()")
-    neovim.keys("<M-]>")
-    neovim.wait("the second", lambda: neovim.ghost.startswith("second()"))
-    neovim.keys("<M-]>")
-    neovim.wait("the first", lambda: neovim.ghost.startswith("first()\nmore()"))
-    neovim.keys("<M-]><Tab>")
+    neovim.wait_ghost("first()\nmore()")
+    for shown in ("second() (2/3)", "third() (3/3)", "first()\nmore() (1/3)", "second() (2/3)"):
+        neovim.keys("<M-]>")
+        neovim.wait_ghost(shown)
+    neovim.keys("<Tab>")
     neovim.wait_text("total = second()")
+
+
+def test_what_was_chosen_is_typed_through_and_accepted_by_word(
+    start_neovim: StartNeovim, folder: Path, options: str
+) -> None:
+    neovim = start_neovim(options=options, before=COUNT_REQUESTS)
+    in_file(neovim, folder)
+    neovim.keys("itotal = ")
+    neovim.wait_ghost("first()\nmore()")
+    neovim.keys("<M-]>")
+    neovim.wait_ghost("second() (2/3)")
+
+    neovim.keys("se")
+    neovim.wait_ghost("cond() (2/3)")
+    neovim.keys("<M-Right>")
+    neovim.wait_text("total = second")
+    neovim.wait_ghost("()")
+    settle(neovim)
+    neovim.wait_ghost("()")
+    neovim.keys("<Tab>")
+    neovim.wait_text("total = second()")
+
+
+def test_next_right_after_typing(start_neovim: StartNeovim, folder: Path, options: str) -> None:
+    """Neovim 0.12 asks by itself 200 ms after a key: its answer does not undo the choice."""
+    neovim = start_neovim(options=options, before=COUNT_REQUESTS)
+    in_file(neovim, folder)
+
+    neovim.keys("itotal = <M-]>")
+    neovim.wait_ghost("first()\nmore() (1/3)")
+    neovim.keys("<M-]>")
+    neovim.wait_ghost("second() (2/3)")
+    settle(neovim)
+    assert neovim.ghost == "second() (2/3)"
+
+
+def test_dismissed_right_after_typing(
+    start_neovim: StartNeovim, folder: Path, options: str
+) -> None:
+    neovim = start_neovim(options=options, before=COUNT_REQUESTS)
+    in_file(neovim, folder)
+
+    neovim.keys("itotal = <M-]>")
+    neovim.wait_ghost("first()\nmore() (1/3)")
+    neovim.keys("<C-]>")
+    settle(neovim)
+    assert neovim.ghost == ""
+    neovim.keys("x")
+    neovim.wait_ghost("first()\nmore()")
 
 
 def test_dismiss(start_neovim: StartNeovim, folder: Path) -> None:

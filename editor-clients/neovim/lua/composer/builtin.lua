@@ -2,6 +2,7 @@
 --- and shows it for a while after the text went another way; what is on the screen tells both.
 local M = {}
 
+local choices = require("composer.choices")
 local draw = require("composer.draw")
 local suggestion = require("composer.suggestion")
 
@@ -14,8 +15,9 @@ local namespace = vim.api.nvim_create_namespace("nvim.lsp.inline_completion")
 
 ---@class composer.builtin.State
 ---@field shown? composer.Suggestion what Neovim shows
----@field own? composer.Suggestion what we show: the rest after accepting a part, or an explicit answer
+---@field own composer.Choices what we show: the rest after accepting a part, or explicit answers
 ---@field asked_at? string the place of Neovim's last request
+---@field dismissed_at? string the place that nothing is wanted at
 
 ---@type table<integer, composer.builtin.State>
 local states = {}
@@ -24,7 +26,7 @@ local states = {}
 ---@return composer.Suggestion?
 function M.current(bufnr)
   local state = states[bufnr]
-  return state and (state.own or state.shown)
+  return state and (choices.current(state.own) or state.shown)
 end
 
 ---@param chunks [string, string][]
@@ -33,8 +35,7 @@ local function joined(chunks)
   return vim
     .iter(chunks)
     :map(function(chunk)
-      -- "(1/2)", behind the text, is not a part of it.
-      return chunk[2] ~= "ComplHintMore" and chunk[1] or ""
+      return chunk[1]
     end)
     :join("")
 end
@@ -57,7 +58,7 @@ end
 
 ---@param bufnr integer
 local function drop_own(bufnr)
-  states[bufnr].own = nil
+  states[bufnr].own = choices.new({})
   draw.clear(bufnr)
 end
 
@@ -68,13 +69,12 @@ local function drop_shown(bufnr)
 end
 
 ---@param bufnr integer
----@param own? composer.Suggestion
+---@param own composer.Choices
 local function show_own(bufnr, own)
-  local rest = suggestion.remaining(own)
-  if own and rest then
+  if choices.remaining(own) then
     states[bufnr].own = own
     drop_shown(bufnr)
-    draw.show(own, rest)
+    draw.show(own)
   else
     drop_own(bufnr)
   end
@@ -83,11 +83,12 @@ end
 ---@param bufnr integer
 local function refresh(bufnr)
   local state = states[bufnr]
-  if state.own then
-    show_own(bufnr, state.own)
-  end
+  show_own(bufnr, state.own)
   if not suggestion.remaining(state.shown) then
     drop_shown(bufnr)
+  end
+  if state.dismissed_at ~= suggestion.place(bufnr) then
+    state.dismissed_at = nil
   end
 end
 
@@ -101,7 +102,10 @@ local function answered(bufnr)
       return
     end
     local seen = read(bufnr)
-    if seen and state.asked_at == suggestion.place(bufnr) then
+    local place = suggestion.place(bufnr)
+    if choices.is_kept(state.own) or state.dismissed_at == place then
+      drop_shown(bufnr)
+    elseif seen and state.asked_at == place then
       drop_own(bufnr)
       state.shown = seen
     elseif not seen or seen.text ~= suggestion.remaining(state.shown) then
@@ -141,6 +145,7 @@ local function watch(group, bufnr)
   end)
   on("BufUnload", function()
     states[bufnr] = nil
+    vim.api.nvim_clear_autocmds({ group = group, buffer = bufnr })
   end)
 end
 
@@ -148,7 +153,7 @@ end
 ---@param group integer of autocommands
 ---@param bufnr integer
 function M.attach(client, group, bufnr)
-  states[bufnr] = {}
+  states[bufnr] = { own = choices.new({}) }
   -- Behind what Neovim itself schedules when a client attaches: its autocommands have to run before
   -- ours. Not for our client alone, since Neovim then forgets to detach one that died.
   vim.schedule(vim.schedule_wrap(function()
@@ -161,11 +166,12 @@ function M.attach(client, group, bufnr)
 end
 
 ---@param bufnr integer
----@param text string
+---@param text string|lsp.StringValue
 ---@param range? vim.Range
 ---@return composer.Suggestion?
-local function from_item(bufnr, text, range)
-  if not range then
+local function from_shown(bufnr, text, range)
+  -- Another server's snippet is taken as its text was on the screen.
+  if not range or type(text) ~= "string" then
     return states[bufnr].shown
   end
   local row, col, _, end_col = range:to_extmark()
@@ -199,44 +205,57 @@ end
 ---@param part composer.Part
 function M.accept(bufnr, part)
   local own = states[bufnr].own
-  if own then
-    show_own(bufnr, suggestion.insert(own, part))
+  if choices.remaining(own) then
+    show_own(bufnr, choices.insert(own, part))
     return
   end
   take(bufnr, function(item)
-    local accepted = from_item(bufnr, item.insert_text, item.range)
+    local accepted = from_shown(bufnr, item.insert_text, item.range)
     states[bufnr].shown = nil
-    show_own(bufnr, accepted and suggestion.insert(accepted, part))
+    show_own(bufnr, choices.insert(choices.new({ accepted }), part))
   end)
 end
 
---- Neovim has no way to ask explicitly, so this asks and shows the answer itself.
+---@param client vim.lsp.Client
+---@param bufnr integer
+---@param result table lsp.InlineCompletionList or its items
+local function receive(client, bufnr, result)
+  if not vim.api.nvim_get_mode().mode:find("^i") then
+    return
+  end
+  local found = suggestion.of_result(client, bufnr, result)
+  if #found > 0 then
+    show_own(bufnr, choices.beside(found, M.current(bufnr)))
+  end
+end
+
+--- Neovim has no way to ask explicitly, so this asks and shows the answers itself.
 ---@param bufnr integer
 ---@param is_last boolean whether not to ask again when Neovim's own request got in between
 local function invoke(bufnr, is_last)
   local client = vim.lsp.get_clients({ bufnr = bufnr, name = "composer-lsp", method = METHOD })[1]
-  if not client then
+  if not client or suggestion.in_macro() then
     return
   end
-  local place = suggestion.place(bufnr)
+  local state, place = states[bufnr], suggestion.place(bufnr)
+  local function is_due()
+    return states[bufnr] == state and suggestion.place(bufnr) == place
+  end
   local params = vim.lsp.util.make_position_params(0, client.offset_encoding)
   params.context = { triggerKind = INVOKED }
   -- The buffer's number, not 0: changes that wait to be sent go before the request only then.
   client:request(METHOD, params, function(err, result)
-    if err or suggestion.place(bufnr) ~= place then
+    if err or not is_due() then
       return
-    elseif not result and not is_last then
-      invoke(bufnr, true)
-      return
+    elseif not result then
+      return is_last or invoke(bufnr, true)
     end
-    local item = result and (result.items or result)[1]
-    if item then
-      local range = item.range and vim.range.lsp(bufnr, item.range, client.offset_encoding)
-      -- After `answered`, which sees nothing on the screen.
-      vim.schedule(function()
-        show_own(bufnr, from_item(bufnr, item.insertText, range))
-      end)
-    end
+    -- After `answered`, which sees nothing on the screen.
+    vim.schedule(function()
+      if is_due() then
+        receive(client, bufnr, result)
+      end
+    end)
   end, bufnr)
 end
 
@@ -245,10 +264,10 @@ function M.next(bufnr)
   local state = states[bufnr]
   if not state then
     return
-  elseif suggestion.remaining(state.shown) then
-    inline.select({ bufnr = bufnr })
-    state.shown = read(bufnr)
-  elseif not suggestion.remaining(state.own) then
+  elseif choices.is_complete(state.own) then
+    choices.advance(state.own)
+    show_own(bufnr, state.own)
+  else
     invoke(bufnr, false)
   end
 end
@@ -260,6 +279,7 @@ function M.dismiss(bufnr)
   end
   drop_shown(bufnr)
   drop_own(bufnr)
+  states[bufnr].dismissed_at = suggestion.place(bufnr)
   take(bufnr, function() end)
 end
 

@@ -1,6 +1,8 @@
 --- Ghost text by extmarks.
 local M = {}
 
+local choices = require("composer.choices")
+
 local namespace = vim.api.nvim_create_namespace("composer")
 
 ---@param bufnr integer
@@ -10,10 +12,13 @@ function M.clear(bufnr)
   end
 end
 
---- Shows the text at the cursor, in place of what was shown before.
----@param suggestion composer.Suggestion
----@param text string what is left of it
-function M.show(suggestion, text)
+--- Shows what is left of the current one at the cursor, in place of what was shown before.
+---@param shown composer.Choices
+function M.show(shown)
+  local suggestion, text = choices.current(shown), choices.remaining(shown)
+  if not suggestion or not text then
+    return
+  end
   -- What it replaces at its end mostly ends it too: that is on the screen already.
   local replaced = suggestion.tail:sub(1, suggestion.num_replaced)
   local position = "inline"
@@ -26,6 +31,10 @@ function M.show(suggestion, text)
   local chunks = vim.tbl_map(function(line)
     return { { line:gsub("\t", (" "):rep(vim.bo[suggestion.bufnr].tabstop)), "ComposerSuggestion" } }
   end, lines)
+  local hint = choices.hint(shown)
+  if hint then
+    table.insert(chunks[#chunks], { hint, "ComposerHint" })
+  end
   local cursor = vim.api.nvim_win_get_cursor(0)
   vim.api.nvim_buf_set_extmark(suggestion.bufnr, namespace, cursor[1] - 1, cursor[2], {
     id = 1,

@@ -1,6 +1,7 @@
 --- Suggestions for Neovim 0.11: asks after every change in insert mode and shows the answer.
 local M = {}
 
+local choices = require("composer.choices")
 local draw = require("composer.draw")
 local suggestion = require("composer.suggestion")
 
@@ -8,8 +9,7 @@ local METHOD = "textDocument/inlineCompletion"
 local INVOKED, AUTOMATIC = 1, 2
 
 ---@class composer.fetch.State
----@field suggestions composer.Suggestion[]
----@field index integer
+---@field choices composer.Choices
 ---@field cancel? fun() stops the request that is on its way
 ---@field place? string where and on what text the last request was made
 
@@ -20,50 +20,35 @@ local states = {}
 ---@return composer.Suggestion?
 function M.current(bufnr)
   local state = states[bufnr]
-  return state and state.suggestions[state.index]
+  return state and choices.current(state.choices)
 end
 
 ---@param bufnr integer
 local function refresh(bufnr)
-  local current = M.current(bufnr)
-  local rest = suggestion.remaining(current)
-  if current and rest then
-    draw.show(current, rest)
+  local state = states[bufnr]
+  if choices.remaining(state.choices) then
+    draw.show(state.choices)
   else
-    states[bufnr].suggestions = {}
+    state.choices = choices.new({})
     draw.clear(bufnr)
   end
 end
 
 ---@param client vim.lsp.Client
 ---@param bufnr integer
----@param item table lsp.InlineCompletionItem
----@return composer.Suggestion?
-local function from_item(client, bufnr, item)
-  local cursor = vim.api.nvim_win_get_cursor(0)
-  local row, col, end_col = cursor[1] - 1, cursor[2], cursor[2]
-  if item.range then
-    row = item.range.start.line
-    local line = vim.api.nvim_buf_get_lines(bufnr, row, row + 1, false)[1] or ""
-    local encoding = client.offset_encoding
-    col = vim.str_byteindex(line, encoding, item.range.start.character, false)
-    end_col = vim.str_byteindex(line, encoding, item.range["end"].character, false)
-  end
-  return suggestion.new(bufnr, item.insertText, row, col, end_col)
-end
-
----@param client vim.lsp.Client
----@param bufnr integer
+---@param kind integer
 ---@param result? table lsp.InlineCompletionList, its items, or nil when a newer request decides
-local function receive(client, bufnr, result)
+local function receive(client, bufnr, kind, result)
   if not result or not vim.api.nvim_get_mode().mode:find("^i") then
     return
   end
-  local found = {}
-  for _, item in ipairs(result.items or result) do
-    found[#found + 1] = from_item(client, bufnr, item)
+  local state = states[bufnr]
+  local found = suggestion.of_result(client, bufnr, result)
+  if kind == INVOKED then
+    state.choices = choices.beside(found, M.current(bufnr))
+  else
+    state.choices = choices.new(found)
   end
-  states[bufnr].suggestions, states[bufnr].index = found, 1
   refresh(bufnr)
 end
 
@@ -73,7 +58,8 @@ local function request(bufnr, kind)
   local state = states[bufnr]
   local client = vim.lsp.get_clients({ bufnr = bufnr, name = "composer-lsp", method = METHOD })[1]
   local place = suggestion.place(bufnr)
-  if not client or (kind == AUTOMATIC and state.place == place) then
+  local is_idle = kind == AUTOMATIC and (state.place == place or choices.is_kept(state.choices))
+  if not client or is_idle or suggestion.in_macro() then
     return
   end
   if state.cancel then
@@ -89,7 +75,7 @@ local function request(bufnr, kind)
     end
     state.cancel = nil
     if suggestion.place(bufnr) == place then
-      receive(client, bufnr, result)
+      receive(client, bufnr, kind, result)
     end
   end, bufnr)
   state.cancel = sent and id and function()
@@ -103,7 +89,7 @@ local function reset(bufnr)
   if state.cancel then
     state.cancel()
   end
-  states[bufnr] = { suggestions = {}, index = 1 }
+  states[bufnr] = { choices = choices.new({}) }
   draw.clear(bufnr)
 end
 
@@ -111,7 +97,7 @@ end
 ---@param group integer of autocommands
 ---@param bufnr integer
 function M.attach(client, group, bufnr)
-  states[bufnr] = { suggestions = {}, index = 1 }
+  states[bufnr] = { choices = choices.new({}) }
   local function on(events, callback)
     vim.api.nvim_create_autocmd(events, { group = group, buffer = bufnr, callback = callback })
   end
@@ -125,6 +111,7 @@ function M.attach(client, group, bufnr)
   on("BufUnload", function()
     reset(bufnr)
     states[bufnr] = nil
+    vim.api.nvim_clear_autocmds({ group = group, buffer = bufnr })
   end)
   -- Once the client is attached.
   vim.schedule(function()
@@ -138,8 +125,7 @@ end
 ---@param part composer.Part
 function M.accept(bufnr, part)
   local state = states[bufnr]
-  local rest = suggestion.insert(state.suggestions[state.index], part)
-  state.suggestions, state.index = { rest }, 1
+  state.choices = choices.insert(state.choices, part)
   refresh(bufnr)
 end
 
@@ -148,10 +134,10 @@ function M.next(bufnr)
   local state = states[bufnr]
   if not state then
     return
-  elseif #state.suggestions > 1 then
-    state.index = state.index % #state.suggestions + 1
+  elseif choices.is_complete(state.choices) then
+    choices.advance(state.choices)
     refresh(bufnr)
-  elseif #state.suggestions == 0 then
+  else
     request(bufnr, INVOKED)
   end
 end

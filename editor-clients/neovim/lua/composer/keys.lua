@@ -184,7 +184,8 @@ function M.attach(bufnr)
       map(bufnr, name, lhs)
     end
   end
-  vim.api.nvim_create_autocmd("BufWipeout", {
+  -- Deleting a buffer takes its mappings, even when it comes back later.
+  vim.api.nvim_create_autocmd({ "BufDelete", "BufWipeout" }, {
     buffer = bufnr,
     once = true,
     callback = function()

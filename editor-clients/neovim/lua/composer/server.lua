@@ -241,7 +241,10 @@ function M.execute(command, arguments, on_result)
 end
 
 function M.setup()
-  vim.api.nvim_set_hl(0, "ComposerSuggestion", { link = "Comment", default = true })
+  -- Those that Neovim draws by itself, where it does.
+  local is_builtin = vim.lsp.inline_completion ~= nil
+  vim.api.nvim_set_hl(0, "ComposerSuggestion", { link = is_builtin and "ComplHint" or "Comment", default = true })
+  vim.api.nvim_set_hl(0, "ComposerHint", { link = is_builtin and "ComplHintMore" or "MoreMsg", default = true })
   local group = vim.api.nvim_create_augroup("composer", {})
   vim.api.nvim_create_autocmd({ "FileType", "InsertEnter", "BufEnter" }, {
     group = group,

@@ -38,6 +38,13 @@ function M.place(bufnr)
   return table.concat({ vim.api.nvim_buf_get_changedtick(bufnr), row or "", col }, ":")
 end
 
+--- Whether a macro is recorded or runs. What is accepted is not a part of it and would not be there
+--- again when it runs, so there are no suggestions then.
+---@return boolean
+function M.in_macro()
+  return vim.fn.reg_recording() ~= "" or vim.fn.reg_executing() ~= ""
+end
+
 --- Has a suggestion asked for when the user is typing already.
 ---@param bufnr integer
 function M.wake(bufnr)
@@ -54,7 +61,7 @@ end
 ---@return composer.Suggestion?
 function M.new(bufnr, text, row, col, end_col)
   local cursor_row, cursor_col = cursor_in(bufnr)
-  if cursor_row ~= row or cursor_col < col or text == "" then
+  if cursor_row ~= row or cursor_col < col or text == "" or M.in_macro() then
     return nil
   end
   return {
@@ -67,11 +74,40 @@ function M.new(bufnr, text, row, col, end_col)
   }
 end
 
+---@param client vim.lsp.Client
+---@param bufnr integer
+---@param item table lsp.InlineCompletionItem
+---@return composer.Suggestion?
+local function of_item(client, bufnr, item)
+  local cursor = vim.api.nvim_win_get_cursor(0)
+  local row, col, end_col = cursor[1] - 1, cursor[2], cursor[2]
+  if item.range then
+    row = item.range.start.line
+    local line, encoding = line_at(bufnr, row), client.offset_encoding
+    col = vim.str_byteindex(line, encoding, item.range.start.character, false)
+    end_col = vim.str_byteindex(line, encoding, item.range["end"].character, false)
+  end
+  return M.new(bufnr, item.insertText, row, col, end_col)
+end
+
+--- The language server's suggestions for the text as it is now.
+---@param client vim.lsp.Client
+---@param bufnr integer
+---@param result table lsp.InlineCompletionList or its items
+---@return composer.Suggestion[]
+function M.of_result(client, bufnr, result)
+  local found = {}
+  for _, item in ipairs(result.items or result) do
+    found[#found + 1] = of_item(client, bufnr, item)
+  end
+  return found
+end
+
 --- What is left of it at the cursor; nil once it does not belong there.
 ---@param suggestion? composer.Suggestion
 ---@return string?
 function M.remaining(suggestion)
-  if not suggestion then
+  if not suggestion or M.in_macro() then
     return nil
   end
   local row, col = cursor_in(suggestion.bufnr)
@@ -92,7 +128,7 @@ end
 ---@return string
 function M.first(text, part)
   if part == "word" then
-    return vim.fn.matchstr(text, [[^\_s*\%(\k\+\|\%(\k\@!\S\)\+\)]])
+    return vim.fn.matchstr(text, [[^\_s*\%(\k\+\|\%(\k\@!\n\@!\S\)\+\)]])
   elseif part == "line" then
     return text:match("^\n*[^\n]*")
   end
@@ -113,15 +149,14 @@ function M.insert(suggestion, part)
     taken = rest
   end
   local bufnr, num_replaced = suggestion.bufnr, suggestion.num_replaced
-  local cursor = vim.api.nvim_win_get_cursor(0)
-  local row, col = cursor[1] - 1, cursor[2]
-  local lines = vim.split(taken, "\n", { plain = true })
-  local end_col = taken == rest and col + num_replaced or col
-  vim.api.nvim_buf_set_text(bufnr, row, col, row, end_col, lines)
-  row = row + #lines - 1
-  col = #lines[#lines] + (#lines == 1 and col or 0)
-  vim.api.nvim_win_set_cursor(0, { row + 1, col })
-  return M.new(bufnr, rest:sub(#taken + 1), row, col, col + num_replaced)
+  local row, col = unpack(vim.api.nvim_win_get_cursor(0))
+  if taken == rest then
+    vim.api.nvim_buf_set_text(bufnr, row - 1, col, row - 1, col + num_replaced, {})
+  end
+  -- Pasted, so that it belongs to what "." repeats.
+  vim.api.nvim_paste(taken, false, -1)
+  row, col = unpack(vim.api.nvim_win_get_cursor(0))
+  return M.new(bufnr, rest:sub(#taken + 1), row - 1, col, col + num_replaced)
 end
 
 return M
