@@ -1,5 +1,6 @@
 """The questions that a database answers. All raise StoreError."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -20,6 +21,8 @@ from composer_index.store.sql import condition, decode_path, encode_path, paths_
 
 _NUM_PROBES = 12
 """Partitions of the vector index that a query reads; all of them up to 200,000 chunks."""
+K1, B = 1.2, 0.75
+"""Lance's constants of BM25."""
 _HIT = ["path", "ordinal", "generation", "symbol"]
 _CHUNK = [
     *("path", "ordinal", "generation", "start_line", "end_line"),
@@ -51,6 +54,26 @@ def nearest(table: Table, vector: Vectors, limit: int, chosen: Filter) -> list[H
         query = table.search(np.asarray(vector, np.float32), vector_column_name="vector")
         query = query.distance_type("dot").nprobes(_NUM_PROBES).select([*_HIT, "_distance"])
         return _newest(map(_hit, _rows(query, limit, chosen)))
+
+
+def word_weight(database: Database, column: str, word: str, average_length: float) -> float:
+    """Returns a word's inverse document frequency, out of the score of a chunk that has it."""
+    with translated("weighing a word"):
+        match = lance_query.MatchQuery(word, column)
+        query = database.chunks.search(match, query_type="fts").select([column, "_score"])
+        rows: list[dict[str, Any]] = query.limit(1).to_list()
+        if not rows:
+            return math.log(1 + (database.chunks.count_rows() + 0.5) / 0.5)
+    words = rows[0][column].split(" ")
+    count, length = words.count(word), K1 * (1 - B + B * len(words) / average_length)
+    return rows[0]["_score"] * (count + length) / (count * (K1 + 1))
+
+
+def average_length(database: Database, column: str) -> float:
+    """Returns the words of an average chunk, of a sample."""
+    with translated("measuring"):
+        rows: list[dict[str, Any]] = database.chunks.search().select([column]).limit(2000).to_list()
+    return max(1.0, sum(row[column].count(" ") + 1 for row in rows) / max(1, len(rows)))
 
 
 def mentions(database: Database, name: str, limit: int) -> list[StoredChunk]:

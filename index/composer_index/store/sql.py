@@ -51,6 +51,14 @@ def condition(chosen: Filter) -> str:
     return " AND ".join(parts)
 
 
+def matches(chosen: Filter, path: str, language: str) -> bool:
+    """Returns whether a file is among the chosen ones, as `condition` has it."""
+    if path in chosen.without or chosen.language not in ("", language):
+        return False
+    pattern = glob_pattern(chosen.path_glob) if chosen.path_glob else ""
+    return re.search(pattern, encode_path(path), re.DOTALL) is not None
+
+
 def glob_pattern(glob: str) -> str:
     """Returns an anchored regular expression for encoded paths, valid in Rust and in Python.
 

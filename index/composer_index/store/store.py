@@ -283,6 +283,16 @@ class Store:
 
         return self._read(query, [])
 
+    def word_weight(self, column: str, word: str, average_length: float) -> float:
+        """Returns a word's inverse document frequency in `words` or `names`."""
+        return self._read(
+            lambda database: reading.word_weight(database, column, word, average_length), 1.0
+        )
+
+    def average_length(self, column: str) -> float:
+        """Returns the words of an average chunk in `words` or `names`."""
+        return self._read(lambda database: reading.average_length(database, column), 1.0)
+
     def chunks_at(self, hits: Sequence[Hit]) -> Mapping[tuple[str, int], StoredChunk]:
         """Returns the hits' chunks by (path, ordinal); without those that were replaced since."""
         return self._read(lambda database: reading.chunks_at(database, hits), {})

@@ -1,0 +1,1 @@
+"""Answers about the workspace: by words and meaning, by name, by place; cold or warm."""

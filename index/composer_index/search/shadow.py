@@ -1,0 +1,132 @@
+"""Unsaved buffers: their chunks in memory, found and scored as if the store held them.
+
+A buffer's path is left out of the store's answers, and its chunks are ranked among them. For that
+their scores have to be comparable: a dot product is, and BM25 is with the store's own weights of
+the words, which `Weights` supplies.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from composer_index.chunk import Chunk, Definition, ParsedFile
+from composer_index.embedding.embedder import Vectors
+from composer_index.store.records import Filter, Hit, StoredChunk
+from composer_index.store.sql import matches
+from composer_index.words import split_words
+
+K1, B = 1.2, 0.75
+"""Lance's constants of BM25."""
+
+
+class Weights(Protocol):
+    """The store's side of BM25."""
+
+    def weight(self, column: str, word: str) -> float:
+        """Returns the inverse document frequency of a word in `words` or `names`."""
+        ...
+
+    def average_length(self, column: str) -> float:
+        """Returns the words of an average chunk."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shadow:
+    """What the open buffers hold, once parsed."""
+
+    files: Mapping[str, ParsedFile] = field(default_factory=dict[str, ParsedFile])
+    """By path. One without chunks hides what the disk has."""
+    vectors: Mapping[str, Vectors] = field(default_factory=dict[str, Vectors])
+    """By path, [num_chunks, dim] of the store's embedder."""
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """The paths that the store is not to answer for."""
+        return frozenset(self.files)
+
+    @property
+    def definitions(self) -> list[tuple[str, Definition]]:
+        """Every definition, with its path."""
+        return [(path, each) for path, file in self.files.items() for each in file.definitions]
+
+    def match_words(
+        self, words: Sequence[str], limit: int, chosen: Filter, weights: Weights, names_boost: float
+    ) -> list[Hit]:
+        """Returns the best chunks by BM25, as `Store.match_words` would score them."""
+        wanted = set(words)
+        hits: list[Hit] = []
+        for ordinal, chunk in self._chunks(chosen):
+            score = _bm25("words", split_words(chunk.text), wanted, weights)
+            names = split_words(f"{chunk.path} {chunk.symbol}")
+            score += names_boost * _bm25("names", names, wanted, weights)
+            if score > 0:
+                hits.append(_hit(chunk, ordinal, score))
+        return sorted(hits, key=lambda hit: -hit.score)[:limit]
+
+    def nearest(self, vector: Vectors, limit: int, chosen: Filter) -> list[Hit]:
+        """Returns the chunks whose vectors are nearest."""
+        hits = [
+            _hit(chunk, ordinal, float(self.vectors[chunk.path][ordinal] @ vector))
+            for ordinal, chunk in self._chunks(chosen)
+            if chunk.path in self.vectors
+        ]
+        return sorted(hits, key=lambda hit: -hit.score)[:limit]
+
+    def chunk(self, path: str, ordinal: int) -> StoredChunk:
+        """Returns a chunk that a search of this shadow found."""
+        found = self.files[path].chunks[ordinal]
+        return StoredChunk(
+            path=path,
+            ordinal=ordinal,
+            generation=SHADOW,
+            start_line=found.start_line,
+            end_line=found.end_line,
+            symbol=found.symbol,
+            signature=found.signature,
+            language=found.language,
+            text=found.text,
+            content_hash=found.content_hash,
+        )
+
+    def mentions(self, name: str) -> list[StoredChunk]:
+        """Returns the chunks in which the identifier `name` occurs."""
+        return [
+            self.chunk(chunk.path, ordinal)
+            for ordinal, chunk in self._chunks(Filter())
+            if name in chunk.identifiers
+        ]
+
+    def _chunks(self, chosen: Filter) -> list[tuple[int, Chunk]]:
+        return [
+            (ordinal, chunk)
+            for path, file in self.files.items()
+            if matches(chosen, path, file.language)
+            for ordinal, chunk in enumerate(file.chunks)
+        ]
+
+
+SHADOW = -1
+"""The generation of what is not in the store."""
+
+
+def _hit(chunk: Chunk, ordinal: int, score: float) -> Hit:
+    return Hit(
+        path=chunk.path, ordinal=ordinal, generation=SHADOW, symbol=chunk.symbol, score=score
+    )
+
+
+def _bm25(column: str, words: Sequence[str], wanted: set[str], weights: Weights) -> float:
+    counts = Counter(word for word in words if word in wanted)
+    if not counts:
+        return 0.0
+    length = K1 * (1 - B + B * len(words) / weights.average_length(column))
+    return sum(
+        weights.weight(column, word) * saturated(count, length) for word, count in counts.items()
+    )
+
+
+def saturated(count: int, length: float) -> float:
+    """Returns BM25's factor for a word's count, `length` being its normalisation by length."""
+    return count * (K1 + 1) / (count + length)
