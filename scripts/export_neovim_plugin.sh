@@ -17,4 +17,8 @@ mkdir -p "$destination"
 cp -R "$source/." "$destination"
 cp "$source/../../LICENSE" "$destination/LICENSE"
 rm -f "$destination/doc/tags"
+# For `:help composer`; without nvim here, `:helptags ALL` does it later.
+if command -v nvim >/dev/null; then
+  nvim --clean --headless -c "helptags $destination/doc" -c qall </dev/null
+fi
 echo "The plugin is in $destination."
