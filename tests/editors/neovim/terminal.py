@@ -53,7 +53,8 @@ class Terminal:
         console.print(Text.from_ansi(self.tmux("capture-pane", "-e", "-p")))
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         picture = SCREENSHOTS / f"{name}.svg"
-        console.save_svg(str(picture), title="Neovim", unique_id=name)
+        # It is a part of CSS selectors, where a dot means something else.
+        console.save_svg(str(picture), title="Neovim", unique_id=name.replace(".", "-"))
         return picture
 
 

@@ -155,10 +155,9 @@ def test_model_on_this_machine_completes_a_real_file(
     opened.type(":w")
     opened.keys("Enter")
 
-    wait_for("the file on disk", lambda: file.read_text() != original, lambda: opened.screen)
-    text = file.read_text()
-    assert text.startswith(original)
-    assert f"        return make{shown}" in text
+    expected = f"        return make{shown}"
+    wait_for("the file on disk", lambda: expected in file.read_text(), lambda: opened.screen)
+    assert file.read_text().startswith(original)
 
 
 def ghost(opened: Terminal) -> str:

@@ -10,8 +10,9 @@ end
 
 ---@param status composer.Status
 local function tell_status(status)
+  local percent = status.percent and (": %d%%"):format(status.percent) or ""
   local model = status.model and (" (%s)"):format(status.model) or ""
-  tell(status.message .. model)
+  tell(status.message .. percent .. model)
 end
 
 ---@class composer.Subcommand
