@@ -1,0 +1,248 @@
+"""Asks git which files of a folder are its own, which are ignored, and where it keeps its state.
+
+Git only reads here. Whatever a repository says, no command of its configuration runs (a file
+system monitor, a hook, a signature check), nothing is fetched, nobody is asked for a password,
+and nothing is written: a folder that somebody opens may come from anywhere.
+"""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+_KEPT_VARIABLES = (
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+)
+"""Of the variables whose names start with `GIT_`. The others speak of one repository: an editor
+that `git commit` starts inherits `GIT_DIR` and `GIT_INDEX_FILE`."""
+
+_SET_VARIABLES = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "LC_ALL": "C",
+    "LANGUAGE": "",
+}
+
+_OPTIONS = (
+    "--no-pager",
+    "--literal-pathspecs",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    f"core.hooksPath={os.devnull}",
+    "-c",
+    "log.showSignature=false",
+    "-c",
+    "safe.bareRepository=explicit",
+)
+
+_TIMEOUT_S = 30.0
+_READ_BYTES = 1 << 16
+
+
+class GitError(Exception):
+    """Git cannot be asked about a folder; the message says why."""
+
+
+class NoGitError(GitError):
+    """There is no git."""
+
+
+class NoRepositoryError(GitError):
+    """The folder is in no work tree."""
+
+
+class UnsafeRepositoryError(GitError):
+    """Somebody else owns the repository, and git's `safe.directory` does not name it."""
+
+
+class GitTimeoutError(GitError):
+    """Git took too long, and was ended."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Repository:
+    """Where the work tree that a folder lies in keeps its state."""
+
+    toplevel: str
+    git_dir: str
+    """Holds `HEAD` and `index`. Outside of the work tree for a linked one or a submodule."""
+    common_dir: str
+    """Holds `info/exclude`; the same as `git_dir` but for a linked work tree."""
+
+
+def find_repository(folder: str) -> Repository:
+    """Raises: GitError."""
+    arguments = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir")
+    lines = os.fsdecode(output(folder, "rev-parse", *arguments)).split("\n")
+    if len(lines) != len(arguments) + 1:
+        raise GitError(f"the repository of {folder} has a line break in its path")
+    toplevel, git_dir, common_dir = lines[:-1]
+    common_dir = os.path.normpath(Path(folder, common_dir))
+    return Repository(toplevel=toplevel, git_dir=git_dir, common_dir=common_dir)
+
+
+def list_files(folder: str, warnings: list[str] | None = None) -> Iterator[str]:
+    """Paths below a folder, relative to it: tracked ones, on disk or not, and untracked ones that
+    are not ignored. A submodule counts as one path, and so does a nested repository, which ends
+    with a slash. Appends what git warns about, such as a folder that cannot be read, to
+    `warnings`. Raises: GitError."""
+    previous = None
+    # Not --deduplicate, which git before 2.31 lacks: a path in conflict comes three times running.
+    arguments = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    for path in _records(folder, arguments, warnings):
+        if path != previous:
+            yield path
+        previous = path
+
+
+def list_ignored(folder: str) -> Iterator[str]:
+    """Paths below a folder that are ignored and untracked: files, and folders, which end with a
+    slash, in place of what they hold. Raises: GitError."""
+    arguments = ("--others", "--ignored", "--exclude-standard", "--directory")
+    return _records(folder, ("ls-files", "-z", *arguments))
+
+
+def ignored(folder: str, paths: Iterable[str]) -> dict[str, str]:
+    """Those of the paths that are ignored and untracked, each with the file that says so. None may
+    lie beyond a link or in a submodule: git answers for none of them then. They need not exist,
+    but one that does not counts as a file. Raises: GitError."""
+    # Whether a path is tracked costs a look at the whole index for each: ask it of few.
+    matching = _matching(folder, paths, "--no-index")
+    return _matching(folder, matching) if matching else {}
+
+
+def _matching(folder: str, paths: Iterable[str], *options: str) -> dict[str, str]:
+    arguments = ("check-ignore", "--stdin", "-z", "--verbose", *options)
+    question = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    answer = output(folder, *arguments, stdin=question, is_one_fine=True)
+    fields = os.fsdecode(answer).split("\0")
+    return {
+        path: source
+        for source, pattern, path in zip(fields[0::4], fields[2::4], fields[3::4], strict=False)
+        if not pattern.startswith("!")
+    }
+
+
+def excludes_file() -> str | None:
+    """The user's own ignore file for all repositories (`core.excludesFile`); it need not exist."""
+    try:
+        named = output(
+            os.sep,
+            "config",
+            "--global",
+            "--type=path",
+            "--get",
+            "core.excludesFile",
+            is_one_fine=True,
+        )
+    except GitError:
+        named = b""
+    if text := os.fsdecode(named).rstrip("\n"):
+        return text
+    home = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
+    path = Path(home, "git", "ignore")
+    return str(path) if path.is_absolute() else None
+
+
+def recent_paths(folder: str, *, num_commits: int, timeout_s: float = 5.0) -> Iterator[str]:
+    """Paths below a folder, relative to it, that recent commits changed, latest first, again and
+    again if changed again. Raises: GitError."""
+    arguments = ("--name-only", "-z", "--format=", "--relative", "--no-renames", "--no-ext-diff")
+    command = ("log", f"--max-count={num_commits}", *arguments)
+    return (path for path in _records(folder, command, timeout_s=timeout_s) if path)
+
+
+def output(
+    folder: str,
+    *arguments: str,
+    stdin: bytes = b"",
+    is_one_fine: bool = False,
+    timeout_s: float = _TIMEOUT_S,
+) -> bytes:
+    """What git prints. `is_one_fine`: the exit status 1 says "nothing found". Raises: GitError."""
+    done = _run(folder, arguments, stdin=stdin, is_one_fine=is_one_fine, timeout_s=timeout_s)
+    return done.stdout
+
+
+def _run(
+    folder: str,
+    arguments: tuple[str, ...],
+    *,
+    stdin: bytes = b"",
+    stdout: IO[bytes] | int = subprocess.PIPE,
+    is_one_fine: bool = False,
+    timeout_s: float,
+) -> subprocess.CompletedProcess[bytes]:
+    try:
+        done = subprocess.run(
+            ["git", "-C", folder, *_OPTIONS, *arguments],
+            input=stdin,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            timeout=timeout_s,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise NoGitError("git is not installed") from None
+    except (OSError, ValueError) as error:
+        raise GitError(f"git does not start: {error}") from error
+    except subprocess.TimeoutExpired:
+        raise _late(arguments[0], timeout_s) from None
+    if done.returncode != 0 and not (is_one_fine and done.returncode == 1):
+        raise _error(folder, arguments, done.stderr)
+    return done
+
+
+def environment() -> Mapping[str, str]:
+    """For every git that we start."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_") or name in _KEPT_VARIABLES
+    }
+    return kept | _SET_VARIABLES
+
+
+def _records(
+    folder: str,
+    arguments: tuple[str, ...],
+    warnings: list[str] | None = None,
+    timeout_s: float = _TIMEOUT_S,
+) -> Iterator[str]:
+    """By way of a file, so that either all paths come or none, and few are held at a time."""
+    with tempfile.TemporaryFile() as file:
+        told = _run(folder, arguments, stdout=file, timeout_s=timeout_s).stderr
+        if warnings is not None:
+            warnings += os.fsdecode(told).splitlines()
+        file.seek(0)
+        rest = b""
+        while block := file.read(_READ_BYTES):
+            *records, rest = (rest + block).split(b"\0")
+            yield from map(os.fsdecode, records)
+
+
+def _late(name: str, timeout_s: float) -> GitTimeoutError:
+    return GitTimeoutError(f"git {name} took over {timeout_s:g} s")
+
+
+def _error(folder: str, arguments: Iterable[str], told: bytes) -> GitError:
+    text = told.decode(errors="backslashreplace").strip()
+    if "dubious ownership" in text:
+        return UnsafeRepositoryError(
+            f"git does not trust the repository of {folder}, which somebody else owns; "
+            "its own message names the setting safe.directory"
+        )
+    if "not a git repository" in text or "must be run in a work tree" in text:
+        return NoRepositoryError(f"{folder} is in no work tree of git")
+    return GitError(f"git {next(iter(arguments))} in {folder}: {text[:500] or 'failed'}")

@@ -1,0 +1,206 @@
+"""One answer for every path of a workspace: may it be in the index, and if not, why."""
+
+import os
+import re
+import stat
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from composer_index.ignores import git, layered
+from composer_index.ignores.composerignore import FILE_NAME, ComposerIgnore
+from composer_index.ignores.patterns import Pattern, hides, parse_pattern
+from composer_index.ignores.secrets import SECRET_PATTERNS, is_secret_path
+
+Reason = Literal[
+    "outside",  # of the root, or a link that leads there
+    "git",  # git's own files
+    "secret",
+    "composerignore",
+    "gitignore",
+    "link",  # beyond a link to a folder, or a link that leads nowhere
+    "special",  # a pipe, a socket, a device
+    "unreadable",
+]
+
+RULE_FILE_NAMES = frozenset({layered.FILE_NAME, FILE_NAME})
+"""Files by these names, in any folder, change what is hidden."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Matcher:
+    """Whether any of a list of patterns without negated ones matches, fast."""
+
+    in_names: re.Pattern[str]
+    in_paths: re.Pattern[str]
+
+    def matches(self, path: str) -> bool:
+        name = path.rpartition("/")[2]
+        return bool(self.in_names.fullmatch(name) or self.in_paths.fullmatch(path))
+
+
+class Rules:
+    """Answers by the files on disk as they are at the moment of asking, so that nobody has to tell
+    it of a changed ignore file. For one thread.
+
+    In a work tree git is asked: a batch of paths costs one or two short processes, 2 to 20 ms. A
+    process that stays would answer faster, and from the index and the excludes that it has read
+    once. A repository below the root, submodules among them, has its own rules, and neither those
+    of the one around it; whether it is hidden as a whole says the one around it. A root that its
+    repository ignores is taken for a folder outside of any: somebody has opened it on purpose.
+    """
+
+    def __init__(self, root: str | Path, *, include_secret: tuple[str, ...] = ()) -> None:
+        """`include_secret`: patterns in git-ignore syntax, relative to the root, of files that the
+        built-in list of secrets names and that are to be read all the same. Nothing else brings
+        one back. Raises: PatternError."""
+        self.root = os.path.realpath(root)
+        self.composer_ignore = ComposerIgnore()
+        parsed = (parse_pattern(pattern) for pattern in include_secret)
+        self.included: Sequence[Pattern] = [pattern for pattern in parsed if pattern is not None]
+
+    def absolute(self, path: str) -> str:
+        return f"{self.root.removesuffix(os.sep)}{os.sep}{path}" if path else self.root
+
+    def relative(self, path: str) -> str | None:
+        """Of an absolute path, with `/` between its parts; None outside of the root."""
+        try:
+            return Path(path).relative_to(self.root).as_posix()
+        except ValueError:
+            return None
+
+    def hidden(self, path: str) -> Reason | None:
+        """Why a path, relative to the root with `/` between its parts, is not to be read; None if
+        it may be. It need not exist. Of a link to a file, neither its own name may be hidden nor
+        the one that it leads to."""
+        return self.hidden_many([path]).get(path)
+
+    def hidden_many(self, paths: Iterable[str]) -> dict[str, Reason]:
+        """Those of the paths that are hidden. Never raises for a path."""
+        reasons: dict[str, Reason] = {}
+        questions: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        for path in paths:
+            found = self._places(path)
+            if isinstance(found, str):
+                reasons[path] = found
+                continue
+            for repository, place in found:
+                questions[repository][place].add(path)
+        for repository, asked in questions.items():
+            for place in self._ignored(repository, asked):
+                reasons.update(dict.fromkeys(asked[place], "gitignore"))
+        return reasons
+
+    def is_secret(self, path: str, *, is_folder: bool = False) -> bool:
+        """By its own name alone, not by those of the folders above it. Nothing is brought back."""
+        matcher = _SECRET_FOLDERS if is_folder else _SECRETS
+        return matcher.matches(self.absolute(path).lstrip(os.sep))
+
+    def is_included(self, path: str) -> bool:
+        return bool(self.included) and hides(self.included, path)
+
+    def by_name(self, path: str) -> Reason | None:
+        """What a path's own text says, and `.composerignore` files."""
+        parts = path.split("/")
+        if ".." in parts or "." in parts or "" in parts or "\0" in path:
+            return "outside"
+        if ".git" in parts:
+            return "git"
+        if is_secret_path(self.absolute(path)) and not self.is_included(path):
+            return "secret"
+        if self.composer_ignore.hidden_by(self.absolute(path)) is not None:
+            return "composerignore"
+        return None
+
+    def asks_git(self, folder: str) -> bool:
+        """Whether git knows what is hidden in an absolute folder."""
+        above = layered.toplevel(folder)
+        if above is None:
+            return False
+        if above == folder:
+            return True
+        try:
+            return not git.ignored(above, [Path(folder).relative_to(above).as_posix()])
+        except git.GitError:
+            return True
+
+    def layers(self, folder: str) -> layered.Folder:
+        """For an absolute folder that git cannot be asked about."""
+        above = layered.toplevel(folder)
+        return layered.opened(folder, above if self.asks_git(folder) else None)
+
+    def _ignored(self, repository: str, places: Iterable[str]) -> Iterable[str]:
+        folder = self.absolute(repository)
+        if self.asks_git(folder):
+            try:
+                return git.ignored(folder, places)
+            except git.GitError:
+                pass  # the listing tells of it
+        layers = self.layers(folder)
+        return [place for place in places if layered.hidden_by(layers, place) is not None]
+
+    def _places(self, path: str) -> Reason | list[tuple[str, str]]:
+        """The repositories to ask, and for what; of a link, for both of its ends."""
+        reason = self.by_name(path)
+        if reason is not None:
+            return reason
+        places = self._repositories(path)
+        if places is None:
+            return "link"
+        mode = _mode(self.absolute(path))
+        if not stat.S_ISLNK(mode):
+            return places if mode == 0 or _is_plain(mode) else "special"
+        target = self.relative(os.path.realpath(self.absolute(path)))
+        if target is None:
+            return "outside"
+        mode = _mode(self.absolute(target))
+        if not stat.S_ISREG(mode):
+            return "link"
+        return self.by_name(target) or places + (self._repositories(target) or [])
+
+    def _repositories(self, path: str) -> list[tuple[str, str]] | None:
+        """A path as each repository around it calls it; None beyond a link to a folder."""
+        places: list[tuple[str, str]] = []
+        repository, start = "", 0
+        parts = path.split("/")
+        for end in range(1, len(parts)):
+            folder = "/".join(parts[:end])
+            if stat.S_ISLNK(_mode(self.absolute(folder))):
+                return None
+            if layered.is_repository(self.absolute(folder)):
+                places.append((repository, "/".join(parts[start:end])))
+                repository, start = folder, end
+        places.append((repository, "/".join(parts[start:])))
+        return places
+
+
+def _mode(path: str) -> int:
+    """0 if there is nothing of that name."""
+    try:
+        return os.lstat(path).st_mode
+    except (OSError, ValueError):
+        return 0
+
+
+def _is_plain(mode: int) -> bool:
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+
+
+def _matcher(*, is_folder: bool) -> _Matcher:
+    in_names: list[str] = []
+    in_paths: list[str] = []
+    for text in SECRET_PATTERNS:
+        pattern = parse_pattern(text)
+        if pattern is None or (pattern.is_for_folders and not is_folder):
+            continue
+        regexes = in_paths if "/" in text.removesuffix("/") else in_names
+        regexes.append(f"(?:{pattern.regex.pattern})")
+    return _Matcher(
+        re.compile("|".join(in_names), re.DOTALL), re.compile("|".join(in_paths), re.DOTALL)
+    )
+
+
+_SECRETS = _matcher(is_folder=False)
+_SECRET_FOLDERS = _matcher(is_folder=True)
