@@ -105,21 +105,12 @@ def offset_of(text: str, place: Place) -> int:
 
 async def _complete(place_text: str, settings: TabSettings, *, as_json: bool) -> int:
     from composer_lsp.completion.completer import Completer
-    from composer_lsp.completion.filters import is_secret
-    from composer_lsp.completion.languages import language_of
     from composer_lsp.engine.launcher import Launcher
     from composer_lsp.engine.select import ConfiguredTabEngine
 
     place = parse_place(place_text)
-    text = read_text(place.path)
-    document = DocumentSnapshot(
-        uri=place.path.absolute().as_uri(),
-        version=1,
-        text=text,
-        language_id=language_of(place.path),
-    )
-    if is_secret(document):
-        raise PlaceError(f"{place.path} may hold secrets by its name; it is never put in a prompt")
+    document = read_document(place.path)
+    text = document.text
     engine = ConfiguredTabEngine(Launcher(EngineSettings), lambda: settings)
     request = CompletionRequest(document=document, offset=offset_of(text, place), trigger="invoked")
     try:
@@ -133,8 +124,28 @@ async def _complete(place_text: str, settings: TabSettings, *, as_json: bool) ->
     return 0 if suggestion else _NO_SUGGESTION
 
 
-def read_text(path: Path) -> str:
-    """The file with its own line endings. Raises: PlaceError."""
+def read_document(path: Path) -> DocumentSnapshot:
+    """The file as an editor would open it, with its own line endings.
+
+    Raises: PlaceError, also for a file whose text may reach no prompt.
+    """
+    from composer_index.ignores import HiddenFiles
+    from composer_lsp.completion.filters import why_withheld
+    from composer_lsp.completion.languages import language_of
+
+    document = DocumentSnapshot(
+        uri=path.absolute().as_uri(),
+        version=1,
+        text=_read_text(path),
+        language_id=language_of(path),
+    )
+    if (reason := why_withheld(document, HiddenFiles())) is not None:
+        raise PlaceError(f"{path} {reason}; it is never put in a prompt")
+    return document
+
+
+def _read_text(path: Path) -> str:
+    """Raises: PlaceError."""
     try:
         # Bytes: reading as text would turn the file's line endings into newlines.
         return path.read_bytes().decode("utf-8")

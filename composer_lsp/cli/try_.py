@@ -24,7 +24,7 @@ from composer_inference.models.choose import choose_model
 from composer_inference.models.download import pull_model
 from composer_inference.models.errors import ModelError
 from composer_inference.models.store import ModelStore
-from composer_lsp.cli.complete import PlaceError, offset_of, parse_place, read_text
+from composer_lsp.cli.complete import PlaceError, offset_of, parse_place, read_document
 from composer_lsp.cli.model import progress
 from composer_lsp.completion.languages import language_of
 
@@ -90,7 +90,7 @@ def _read_script(place_text: str | None) -> _Script:
         before, typed = text[:cursor], SAMPLE_TYPED
     else:
         place = parse_place(place_text)
-        text = read_text(place.path)
+        text = read_document(place.path).text
         cursor = offset_of(text, place)
         line_start = max(text.rfind("\n", 0, cursor), text.rfind("\r", 0, cursor)) + 1
         typed = text[line_start:cursor].lstrip()[-NUM_TYPED:]

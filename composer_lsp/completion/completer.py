@@ -8,8 +8,9 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from composer_index.ignores import HiddenFiles
 from composer_lsp.completion.debounce import Debounce
-from composer_lsp.completion.filters import is_secret, wants_suggestion
+from composer_lsp.completion.filters import wants_suggestion, why_withheld
 from composer_lsp.completion.prompt import PromptWindow
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.completion.surroundings import Surroundings
@@ -58,6 +59,7 @@ class Completer:
         self._engine = engine
         self._settings = settings
         self._roots = roots
+        self._hidden = HiddenFiles()
         self._documents: OrderedDict[str, _Document] = OrderedDict()
 
     async def complete(self, request: CompletionRequest) -> Suggestion | None:
@@ -95,7 +97,7 @@ class Completer:
             document.typed_through.forget()
 
     def _is_wanted(self, request: CompletionRequest, settings: TabSettings) -> bool:
-        if is_secret(request.document):
+        if why_withheld(request.document, self._hidden) is not None:
             return False
         if request.trigger == "automatic" and _is_inside_word(request):
             return False

@@ -1,78 +1,30 @@
 """Which documents get suggestions, and which never reach a prompt."""
 
-import os
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from composer_index.ignores import HiddenFiles, Pattern, hides, parse_pattern
 from composer_lsp.completion.request import DocumentSnapshot, Trigger
 from composer_lsp.config import TabSettings
-
-if TYPE_CHECKING:
-    import pathspec
-
-SECRET_PATTERNS = (
-    ".env*",
-    "*.env",
-    "*.pem",
-    "*.key",
-    "*.p12",
-    "*.pfx",
-    "*.jks",
-    "*.keystore",
-    "*.kdbx",
-    "*.ppk",
-    "*.gpg",
-    "id_rsa*",
-    "id_dsa*",
-    "id_ecdsa*",
-    "id_ed25519*",
-    ".netrc",
-    "_netrc",
-    ".npmrc",
-    ".pypirc",
-    ".pgpass",
-    ".my.cnf",
-    ".htpasswd",
-    ".git-credentials",
-    ".vault-token",
-    "credentials",
-    "credentials.*",
-    "secrets.json",
-    "secrets.toml",
-    "secrets.yaml",
-    "secrets.yml",
-    "service-account*.json",
-    "*.tfstate",
-    "*.tfvars",
-    ".ssh/",
-    ".gnupg/",
-    ".aws/",
-    ".kube/config",
-    ".docker/config.json",
-)
-"""Git-ignore patterns of files whose text never reaches a prompt, explicit requests included."""
 
 _SECRET_LANGUAGES = frozenset({"dotenv"})
 
 
 def document_path(uri: str) -> str | None:
     """The path that a document's URI names (`file:`, `untitled:`, notebook cells), None without one."""
-    parts = urlsplit(uri)
-    path = unquote(parts.path)
-    return path or None
+    # The escape keeps names that are no UTF-8; no file's name has a null character.
+    path = unquote(urlsplit(uri).path, errors="surrogateescape")
+    return path if path and "\0" not in path else None
 
 
-def is_secret(document: DocumentSnapshot) -> bool:
-    """Whether the document, or the file that its link leads to, holds secrets by its name."""
+def why_withheld(document: DocumentSnapshot, hidden: HiddenFiles) -> str | None:
+    """Why the document's text may reach no prompt, explicit requests included; None if it may."""
     if document.language_id in _SECRET_LANGUAGES:
-        return True
+        return "holds secrets by its language"
     path = document_path(document.uri)
-    if path is None:
-        return False
-    return any(_matches(SECRET_PATTERNS, name) for name in {path, os.path.realpath(path)})
+    return None if path is None else hidden.why_hidden(path)
 
 
 def wants_suggestion(
@@ -90,7 +42,8 @@ def wants_suggestion(
     path = document_path(document.uri)
     if path is None or not settings.disabled_paths:
         return True
-    return not _matches(settings.disabled_paths, _relative(path, roots))
+    patterns = _parsed(settings.disabled_paths)
+    return not hides(patterns, _relative(path, roots).lstrip("/"))
 
 
 def _relative(path: str, roots: Sequence[str]) -> str:
@@ -100,12 +53,7 @@ def _relative(path: str, roots: Sequence[str]) -> str:
     return path
 
 
-def _matches(patterns: tuple[str, ...], path: str) -> bool:
-    return _spec(patterns).match_file(path.lstrip("/"))
-
-
 @lru_cache(maxsize=8)
-def _spec(patterns: tuple[str, ...]) -> "pathspec.GitIgnoreSpec":
-    import pathspec  # 60 ms, which would delay the answer to `initialize`
-
-    return pathspec.GitIgnoreSpec.from_lines(patterns)
+def _parsed(globs: tuple[str, ...]) -> tuple[Pattern, ...]:
+    """Raises: PatternError, of globs that no editor's settings brought (those are checked)."""
+    return tuple(pattern for pattern in map(parse_pattern, globs) if pattern is not None)

@@ -131,4 +131,6 @@ class ComposerServer(LanguageServer):
             kind = _MESSAGE_TYPES.get(level, types.MessageType.Warning)
             self.session.editor.log(text, kind)
 
-        logging.getLogger("composer_lsp").addHandler(ClientLogHandler(self._loop, send))
+        handler = ClientLogHandler(self._loop, send)
+        for package in ("composer_lsp", "composer_index"):
+            logging.getLogger(package).addHandler(handler)

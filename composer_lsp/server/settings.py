@@ -105,6 +105,8 @@ def _parse_value(
         _check_range(result, _MINIMUM.get(field.name, 0))
     if field.name == "fim_template" and result not in (names := _fim_templates()):
         raise _BadValueError(_one_of(names))
+    if field.name == "disabled_paths" and result:
+        _check_globs(cast("tuple[str, ...]", result))
     return result
 
 
@@ -119,6 +121,16 @@ def _structure(value: object, field_type: Any) -> Any:
 def _check_range(number: float, minimum: int) -> None:
     if not math.isfinite(number) or number < minimum:
         raise _BadValueError(f"a number of at least {minimum}")
+
+
+def _check_globs(globs: Sequence[str]) -> None:
+    from composer_index.ignores import PatternError, parse_pattern  # needed by few
+
+    for glob in globs:
+        try:
+            parse_pattern(glob)
+        except PatternError as error:
+            raise _BadValueError(f"a list of globs in git-ignore syntax, and {error}") from None
 
 
 @cache

@@ -1,7 +1,9 @@
 """Workspace folders and watched files.
 
-pygls keeps the folders, and the session reads them at each request; file changes are accepted from
-clients that send them to every server.
+pygls keeps the folders, and the session reads them at each request. File changes are accepted from
+clients that send them to every server, and none are asked for: what could change, `.composerignore`,
+is looked at with every request (`composer_index.ignores`), so that no client's watcher has to be
+there, to be in time, or to be believed.
 """
 
 import logging

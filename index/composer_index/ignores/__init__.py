@@ -2,6 +2,7 @@
 the user hides by `.composerignore`."""
 
 from composer_index.ignores.composerignore import FILE_NAME, ComposerIgnore
+from composer_index.ignores.hidden import HiddenFiles
 from composer_index.ignores.patterns import Pattern, PatternError, decision, hides, parse_pattern
 from composer_index.ignores.secrets import SECRET_PATTERNS, is_secret_path
 
@@ -9,6 +10,7 @@ __all__ = [
     "FILE_NAME",
     "SECRET_PATTERNS",
     "ComposerIgnore",
+    "HiddenFiles",
     "Pattern",
     "PatternError",
     "decision",

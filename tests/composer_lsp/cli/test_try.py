@@ -18,3 +18,12 @@ def test_a_place_that_is_not_there_is_told(cli: Cli, tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert "none.py" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_hidden_file_is_told(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / ".composerignore").write_text("a.py")
+    (tmp_path / "a.py").write_text("x = ")
+    done = cli("try", f"{tmp_path / 'a.py'}:1", "--yes")
+
+    assert done.returncode == 1
+    assert f"a.py is hidden by {tmp_path / '.composerignore'}" in done.stderr

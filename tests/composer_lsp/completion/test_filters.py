@@ -1,8 +1,11 @@
+import os
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
-from composer_lsp.completion.filters import is_secret, wants_suggestion
+from composer_index.ignores import HiddenFiles
+from composer_lsp.completion.filters import wants_suggestion, why_withheld
 from composer_lsp.completion.request import DocumentSnapshot, Trigger
 from composer_lsp.config import TabSettings
 
@@ -15,50 +18,44 @@ def document(uri: str, language_id: str = "python") -> DocumentSnapshot:
     "uri",
     [
         "file:///w/.env",
-        "file:///w/.env.local",
-        "file:///w/deploy/prod.env",
-        "file:///w/.envrc",
-        "file:///w/tls/server.pem",
         "file:///w/a%20b/server.key",
-        "file:///home/u/.ssh/id_ed25519",
-        "file:///home/u/.ssh/config",
-        "file:///home/u/.aws/credentials",
-        "file:///home/u/.netrc",
-        "file:///w/.npmrc",
-        "file:///w/infra/terraform.tfstate",
-        "file:///w/secrets.yaml",
         "file:///c%3A/w/.env",
+        "file:///w/caf%E9/.env",
         "vscode-notebook-cell:/w/.env#W0s",
         "untitled:.env",
     ],
 )
-def test_secret_files_are_known_by_name(uri: str) -> None:
-    assert is_secret(document(uri))
+def test_secrets_are_withheld(uri: str) -> None:
+    assert why_withheld(document(uri), HiddenFiles()) == "may hold secrets by its name"
 
 
 @pytest.mark.parametrize(
     "uri",
     [
         "file:///w/environment.py",
-        "file:///w/key.py",
-        "file:///w/credentials_store/main.go",
-        "file:///w/src/env/mod.rs",
         "untitled:Untitled-1",
         "vscode-notebook-cell:/w/a.ipynb#W0s",
+        "file:///w/%00.py",
+        "",
     ],
 )
-def test_ordinary_files_are_not_secret(uri: str) -> None:
-    assert not is_secret(document(uri))
-
-
-def test_link_to_a_secret_file_is_secret(tmp_path: Path) -> None:
-    (tmp_path / ".env").write_text("KEY=1")
-    (tmp_path / "settings.txt").symlink_to(tmp_path / ".env")
-    assert is_secret(document((tmp_path / "settings.txt").as_uri()))
+def test_ordinary_documents_are_not_withheld(uri: str) -> None:
+    assert why_withheld(document(uri), HiddenFiles()) is None
 
 
 def test_language_of_secret_files() -> None:
-    assert is_secret(document("untitled:Untitled-1", "dotenv"))
+    reason = why_withheld(document("untitled:Untitled-1", "dotenv"), HiddenFiles())
+    assert reason == "holds secrets by its language"
+
+
+@pytest.mark.parametrize("scheme", ["file", "vscode-notebook-cell"])
+def test_hidden_files_are_withheld(scheme: str, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    rules = folder / ".composerignore"
+    rules.write_text("*.ipynb")
+    uri = f"{scheme}:{quote(os.fsencode(folder))}/a.ipynb#W0s"
+    assert why_withheld(document(uri), HiddenFiles()) == f"is hidden by {rules}"
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ def test_no_suggestion_is_status_1(source: Path, homes: Path) -> None:
         ("{source}:9", "has 3 lines, no line 9"),
         ("{source}:1:99", "has 8 characters, no column 99"),
         ("{homes}/.env:1", "secrets"),
+        ("{homes}/w/hidden.py:1", "hidden.py is hidden by {homes}/w/.composerignore"),
         ("{homes}/latin.py:1", "not UTF-8"),
         ("{homes}:1", "cannot read"),
     ],
@@ -65,8 +66,11 @@ def test_no_suggestion_is_status_1(source: Path, homes: Path) -> None:
 def test_wrong_places_are_named(source: Path, homes: Path, place: str, message: str) -> None:
     (homes / ".env").write_text("KEY=")
     (homes / "latin.py").write_bytes(b"\xe9")
+    (homes / "w").mkdir()
+    (homes / "w/.composerignore").write_text("hidden.py")
+    (homes / "w/hidden.py").write_text("x = ")
     done = complete(place.format(source=source, homes=homes))
-    assert message in done.stderr and "Traceback" not in done.stderr
+    assert message.format(homes=homes) in done.stderr and "Traceback" not in done.stderr
     assert (done.stdout, done.returncode) == ("", 2)
 
 

@@ -21,6 +21,7 @@ from tests.composer_lsp.engine.servers import (
     text_event,
 )
 from tests.support.lsp import (
+    AUTOMATIC,
     INVOKED,
     LIMIT_S,
     LspClient,
@@ -173,6 +174,55 @@ async def test_a_url_that_comes_with_new_settings(directory):
         client.notify("workspace/didChangeConfiguration", {"settings": settings})
         assert await suggest(client, "return ˇ", trigger=INVOKED) == ["x + y"]
         assert (await client.command("composer.status"))["state"] == "idle"
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["watched", "unwatched"])
+async def test_composerignore_counts_at_once(directory, is_told):
+    """For explicit requests too, and whether or not the client watches files."""
+    rules = directory / ".composerignore"
+    source = directory / "a.py"
+    server = FakeServer(streamed(text_event("x + y", "stop")))
+    async with on_port(server) as url, composer(directory, tab={"url": url}) as client:
+
+        async def suggestions(version: int, trigger: int) -> list[str]:
+            if is_told:
+                changes = [{"uri": rules.as_uri(), "type": 2}, {"uri": "no uri at all", "type": 1}]
+                client.notify("workspace/didChangeWatchedFiles", {"changes": changes})
+            text = f"x{version} = "
+            client.change(source.as_uri(), version, {"text": text})
+            place = {"line": 0, "character": len(text)}
+            items = await client.inline_completion(source.as_uri(), place, trigger=trigger)
+            return [item["insertText"] for item in items or ()]
+
+        client.open(source.as_uri(), "", version=0)
+        assert await suggestions(1, AUTOMATIC) == ["x + y"]
+        num_prompts = len(server.seen)
+        rules.write_text("*.py\n[")
+        assert await suggestions(2, AUTOMATIC) == []
+        assert await suggestions(3, INVOKED) == []
+        assert len(server.seen) == num_prompts
+        told = await client.notification(
+            "window/logMessage", lambda params: str(rules) in params["message"]
+        )
+        assert "[" in told["message"]
+        rules.write_text("*.pyc")
+        assert await suggestions(4, AUTOMATIC) == ["x + y"]
+        rules.write_text("*.py")
+        assert await suggestions(5, AUTOMATIC) == []
+        rules.unlink()
+        assert await suggestions(6, AUTOMATIC) == ["x + y"]
+        assert client.all("window/showMessage") == []
+
+
+async def test_a_suggestion_in_memory_is_hidden_too(directory):
+    source = (directory / "a.py").as_uri()
+    server = FakeServer(streamed(text_event("x + y", "stop")))
+    async with on_port(server) as url, composer(directory, tab={"url": url}) as client:
+        client.open(source, "z = ")
+        place = {"line": 0, "character": 4}
+        assert await client.inline_completion(source, place)
+        (directory / ".composerignore").write_text("a.py")
+        assert await client.inline_completion(source, place) == []
 
 
 # The engine of this machine ---------------------------------------------------------------------

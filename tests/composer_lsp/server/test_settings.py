@@ -47,6 +47,10 @@ def test_every_kind_of_value():
         ({"tab": {"model": 5}}, ["composer.tab.model", "a string", '"auto"']),
         ({"tab": {"disabledLanguages": "md"}}, ["composer.tab.disabledLanguages", "list"]),
         ({"tab": {"disabledPaths": ["a", 1]}}, ["composer.tab.disabledPaths", "list of strings"]),
+        (
+            {"tab": {"disabledPaths": ["fine/*", "gen/[a"]}},
+            ["composer.tab.disabledPaths", '"gen/[a" has a "[" without its "]"', "default, []"],
+        ),
         ({"tab": {"fimTemplate": "quen"}}, ["composer.tab.fimTemplate", "quen", "qwen", "suffix"]),
         ({"modelDownload": "yes"}, ["composer.modelDownload", '"ask"', '"always"', '"never"']),
         ({"engine": []}, ["composer.engine", "[]", "an object"]),

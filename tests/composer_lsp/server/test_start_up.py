@@ -9,7 +9,15 @@ import pytest
 from tests.support.lsp import start_server
 
 HEAVY = {"torch", "lancedb", "transformers", "xllamacpp", "tokenizers", "rich", "jinja2"}
-LATER = {"httpx", "huggingface_hub", "starlette", "uvicorn", "websockets", "pathspec", "psutil"}
+LATER = {
+    "httpx",
+    "huggingface_hub",
+    "starlette",
+    "uvicorn",
+    "websockets",
+    "psutil",
+    "composer_index",
+}
 
 
 def modules_after(program: str) -> set[str]:
