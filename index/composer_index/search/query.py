@@ -1,10 +1,11 @@
 """Search: BM25 over words, vectors, and what names the code, as one ranking."""
 
+import logging
 import re
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from composer_index.embedding.embedder import Embedder
@@ -12,16 +13,23 @@ from composer_index.search.rerank import DEPTH as RERANK_DEPTH
 from composer_index.search.rerank import Reranker, reranked
 from composer_index.search.result import Result
 from composer_index.search.shadow import SHADOW, Shadow
-from composer_index.store.records import Filter, FoundDefinition, Hit, StoredChunk
+from composer_index.search.symbols import find_symbols
+from composer_index.store.records import Filter, FoundDefinition, Hit, StoredChunk, WordColumn
 from composer_index.words import split_words
 
 if TYPE_CHECKING:
     from composer_index.store.store import Store
 
+logger = logging.getLogger(__name__)
+
 NUM_CANDIDATES = 100
 """Of each kind of search, before they are fused."""
 NAMES_BOOST = 1.0
 """How much a word in the path or the symbol counts, against one in the text."""
+
+_NUM_BOOSTED = 50
+_SPARE = 5
+"""Results more than wanted: a chunk may have been replaced since it was found."""
 
 _Key = tuple[str, int]
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -59,16 +67,16 @@ class Searcher:
         anything is ranked."""
         shadow = self.shadow
         words = list(dict.fromkeys(split_words(query)))
-        chosen = Filter(path_glob=path_glob or "", language=language or "", without=shadow.paths)
+        chosen = Filter(path_glob=path_glob or "", language=language or "")
         meaning = self._threads.submit(self._by_meaning, query, chosen, shadow)
-        by_words = self._by_words(words, chosen, shadow)
+        names = self._threads.submit(self._by_words, "names", words, chosen, shadow)
+        by_words = _summed(self._by_words("words", words, chosen, shadow), names.result())
         by_meaning = meaning.result()
-        ranking = fused(by_words, by_meaning)
-        ranking = boosted(ranking, words, [*by_words, *by_meaning])
+        ranking = boosted(fused(by_words, by_meaning), words, [*by_words, *by_meaning])
         wanted = max(k, RERANK_DEPTH) if self._reranker else k
-        results = self._results(ranking, wanted, words, by_words, by_meaning, shadow)
+        results = self._results(ranking[: wanted + _SPARE], words, by_words, by_meaning, shadow)
         if self._reranker:
-            results = reranked(self._reranker, query, results)
+            results = reranked(self._reranker, query, results[:wanted])
         return results[:k]
 
     def definitions(self, name: str) -> list[FoundDefinition]:
@@ -78,18 +86,7 @@ class Searcher:
         found = [
             each for each in self._store.definitions_named(last) if each.path not in shadow.files
         ]
-        found += [
-            FoundDefinition(
-                path=path,
-                name=each.name,
-                kind=each.kind,
-                symbol=each.symbol,
-                start_line=each.start_line,
-                end_line=each.end_line,
-            )
-            for path, each in shadow.definitions
-            if each.name == last
-        ]
+        found += [each for each in shadow.found_definitions() if each.name == last]
         exact = [each for each in found if each.symbol.endswith(name)] if last != name else found
         return exact or found
 
@@ -107,13 +104,16 @@ class Searcher:
         ]
         return found[:limit]
 
-    def _by_words(self, words: Sequence[str], chosen: Filter, shadow: Shadow) -> list[Hit]:
-        hits = self._store.match_words(words, NUM_CANDIDATES, chosen, names_boost=NAMES_BOOST)
-        if not shadow.files:
-            return hits
-        unsaved = Filter(path_glob=chosen.path_glob, language=chosen.language)
-        mine = shadow.match_words(words, NUM_CANDIDATES, unsaved, self._weights, NAMES_BOOST)
-        return sorted([*hits, *mine], key=lambda hit: -hit.score)
+    def symbols(self, query: str, limit: int = 100) -> list[FoundDefinition]:
+        """Returns definitions by a part of their name; see `find_symbols`."""
+        return find_symbols(self._store, self.shadow, query, limit)
+
+    def _by_words(
+        self, column: WordColumn, words: Sequence[str], chosen: Filter, shadow: Shadow
+    ) -> list[Hit]:
+        stored = replace(chosen, without=shadow.paths)
+        hits = self._store.match_words(column, words, NUM_CANDIDATES, stored)
+        return hits + shadow.match_words(column, words, chosen, self._weights)
 
     def _by_meaning(self, query: str, chosen: Filter, shadow: Shadow) -> list[Hit]:
         embedder = self._embedders.get(self._store.embedder)
@@ -121,26 +121,24 @@ class Searcher:
             return []
         try:
             vector = embedder.embed([query])[0]
-        except OSError:
+        except OSError as error:
+            logger.warning("search goes without meaning: %s", error)
             return []
-        hits = self._store.nearest(embedder.name, vector, NUM_CANDIDATES, chosen)
-        unsaved = Filter(path_glob=chosen.path_glob, language=chosen.language)
-        mine = shadow.nearest(vector, NUM_CANDIDATES, unsaved)
-        return sorted([*hits, *mine], key=lambda hit: -hit.score)
+        stored = replace(chosen, without=shadow.paths)
+        hits = self._store.nearest(embedder.name, vector, NUM_CANDIDATES, stored)
+        return sorted(hits + shadow.nearest(vector, chosen), key=lambda hit: -hit.score)
 
     def _results(
         self,
         ranking: Sequence[tuple[_Key, float]],
-        k: int,
         words: Sequence[str],
         by_words: Sequence[Hit],
         by_meaning: Sequence[Hit],
         shadow: Shadow,
     ) -> list[Result]:
+        # Hits by words come last, so that theirs are kept: they know Lance's row.
         hits = {(hit.path, hit.ordinal): hit for hit in [*by_meaning, *by_words]}
-        # A few more than wanted: a chunk may have been replaced since it was found.
-        best = ranking[: k + 5]
-        chosen = [hits[key] for key, _ in best]
+        chosen = [hits[key] for key, _ in ranking]
         chunks = dict(self._store.chunks_at([hit for hit in chosen if hit.generation != SHADOW]))
         for hit in chosen:
             if hit.generation == SHADOW:
@@ -148,9 +146,22 @@ class Searcher:
         meant = {(hit.path, hit.ordinal) for hit in by_meaning}
         return [
             _result(chunks[key], score, words, is_meant=key in meant)
-            for key, score in best
+            for key, score in ranking
             if key in chunks
-        ][:k]
+        ]
+
+
+def _summed(by_text: Sequence[Hit], by_names: Sequence[Hit]) -> list[Hit]:
+    """One list out of two, by the sum of the scores, best first."""
+    names = {(hit.path, hit.ordinal): hit for hit in by_names}
+    both = [
+        replace(hit, score=hit.score + NAMES_BOOST * found.score)
+        if (found := names.pop((hit.path, hit.ordinal), None))
+        else hit
+        for hit in by_text
+    ]
+    only = [replace(hit, score=NAMES_BOOST * hit.score) for hit in names.values()]
+    return sorted([*both, *only], key=lambda hit: -hit.score)
 
 
 def fused(by_words: Sequence[Hit], by_meaning: Sequence[Hit]) -> list[tuple[_Key, float]]:
@@ -176,8 +187,8 @@ def boosted(
         covered = len(names & wanted) / len(names) if names else 0.0
         return 1 + 0.6 * covered + 0.4 * len(path & wanted) / max(1, len(wanted))
 
-    scored = [(key, score * factor(key)) for key, score in ranking]
-    return sorted(scored, key=lambda item: -item[1])
+    scored = [(key, score * factor(key)) for key, score in ranking[:_NUM_BOOSTED]]
+    return sorted(scored, key=lambda item: -item[1]) + list(ranking[_NUM_BOOSTED:])
 
 
 def _result(chunk: StoredChunk, score: float, words: Sequence[str], *, is_meant: bool) -> Result:
@@ -216,17 +227,17 @@ class _StoreWeights:
     def __init__(self, store: "Store") -> None:
         self._store = store
         self._until = 0.0
-        self._lengths: dict[str, float] = {}
-        self._found: dict[tuple[str, str], float] = {}
+        self._lengths: dict[WordColumn, float] = {}
+        self._found: dict[tuple[WordColumn, str], float] = {}
 
-    def weight(self, column: str, word: str) -> float:
+    def weight(self, column: WordColumn, word: str) -> float:
         length = self.average_length(column)
         key = (column, word)
         if key not in self._found:
             self._found[key] = self._store.word_weight(column, word, length)
         return self._found[key]
 
-    def average_length(self, column: str) -> float:
+    def average_length(self, column: WordColumn) -> float:
         if time.monotonic() > self._until or len(self._found) > self._MAX_WORDS:
             self._until = time.monotonic() + self._LIFETIME_S
             self._lengths, self._found = {}, {}

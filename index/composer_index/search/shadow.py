@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from composer_index.chunk import Chunk, Definition, ParsedFile
+from composer_index.chunk import Chunk, ParsedFile
 from composer_index.embedding.embedder import Vectors
-from composer_index.store.records import Filter, Hit, StoredChunk
+from composer_index.store.records import Filter, FoundDefinition, Hit, StoredChunk, WordColumn
 from composer_index.store.sql import matches
 from composer_index.words import split_words
 
@@ -23,11 +23,11 @@ K1, B = 1.2, 0.75
 class Weights(Protocol):
     """The store's side of BM25."""
 
-    def weight(self, column: str, word: str) -> float:
+    def weight(self, column: WordColumn, word: str) -> float:
         """Returns the inverse document frequency of a word in `words` or `names`."""
         ...
 
-    def average_length(self, column: str) -> float:
+    def average_length(self, column: WordColumn) -> float:
         """Returns the words of an average chunk."""
         ...
 
@@ -46,33 +46,41 @@ class Shadow:
         """The paths that the store is not to answer for."""
         return frozenset(self.files)
 
-    @property
-    def definitions(self) -> list[tuple[str, Definition]]:
-        """Every definition, with its path."""
-        return [(path, each) for path, file in self.files.items() for each in file.definitions]
+    def found_definitions(self) -> list[FoundDefinition]:
+        """Returns every definition."""
+        return [
+            FoundDefinition(
+                path=path,
+                name=each.name,
+                kind=each.kind,
+                symbol=each.symbol,
+                start_line=each.start_line,
+                end_line=each.end_line,
+            )
+            for path, file in self.files.items()
+            for each in file.definitions
+        ]
 
     def match_words(
-        self, words: Sequence[str], limit: int, chosen: Filter, weights: Weights, names_boost: float
+        self, column: WordColumn, words: Sequence[str], chosen: Filter, weights: Weights
     ) -> list[Hit]:
-        """Returns the best chunks by BM25, as `Store.match_words` would score them."""
+        """Returns the chunks that match, with the scores of `Store.match_words`."""
         wanted = set(words)
         hits: list[Hit] = []
         for ordinal, chunk in self._chunks(chosen):
-            score = _bm25("words", split_words(chunk.text), wanted, weights)
-            names = split_words(f"{chunk.path} {chunk.symbol}")
-            score += names_boost * _bm25("names", names, wanted, weights)
+            text = chunk.text if column == "words" else f"{chunk.path} {chunk.symbol}"
+            score = _bm25(column, split_words(text), wanted, weights)
             if score > 0:
                 hits.append(_hit(chunk, ordinal, score))
-        return sorted(hits, key=lambda hit: -hit.score)[:limit]
+        return hits
 
-    def nearest(self, vector: Vectors, limit: int, chosen: Filter) -> list[Hit]:
-        """Returns the chunks whose vectors are nearest."""
-        hits = [
+    def nearest(self, vector: Vectors, chosen: Filter) -> list[Hit]:
+        """Returns the chunks that have vectors, with the scores of `Store.nearest`."""
+        return [
             _hit(chunk, ordinal, float(self.vectors[chunk.path][ordinal] @ vector))
             for ordinal, chunk in self._chunks(chosen)
             if chunk.path in self.vectors
         ]
-        return sorted(hits, key=lambda hit: -hit.score)[:limit]
 
     def chunk(self, path: str, ordinal: int) -> StoredChunk:
         """Returns a chunk that a search of this shadow found."""
@@ -117,7 +125,7 @@ def _hit(chunk: Chunk, ordinal: int, score: float) -> Hit:
     )
 
 
-def _bm25(column: str, words: Sequence[str], wanted: set[str], weights: Weights) -> float:
+def _bm25(column: WordColumn, words: Sequence[str], wanted: set[str], weights: Weights) -> float:
     counts = Counter(word for word in words if word in wanted)
     if not counts:
         return 0.0

@@ -7,6 +7,9 @@ from typing import Literal
 from composer_index.chunk import DefinitionKind, ParsedFile
 from composer_index.embedding.embedder import Vectors
 
+WordColumn = Literal["words", "names"]
+"""The words of a chunk's text, or those of its path and symbol."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileStat:
@@ -54,6 +57,8 @@ class Hit:
     symbol: str
     score: float
     """BM25's, or the cosine similarity."""
+    row_id: int | None = None
+    """Where Lance has it, for a while; None if it was found elsewhere."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,6 +10,9 @@ _ROWS_A_PARTITION = 16_384
 """Of the vector index. A query takes about 3 ms for 27,000 quantised vectors read from end to end,
 so partitions only pay for themselves in large workspaces; their training costs by the number."""
 
+_MANY_PIECES = 40
+_MANY_UNINDEXED = 2000
+"""Rows: to scan so many adds about 15 ms to a query; merging costs a second for 50,000 chunks."""
 _VECTOR_INDEX = "vector_"
 _TEXT_COLUMNS = ("words", "names", "identifiers")
 
@@ -61,7 +64,7 @@ def _make_vector_index(table: Table) -> None:
         return
     for name in had:
         table.drop_index(name)
-    config = lance_index.IvfSq(distance_type="dot", num_partitions=wanted)
+    config = lance_index.IvfSq(distance_type="l2", num_partitions=wanted)
     table.create_index("vector", config=config, name=f"{_VECTOR_INDEX}{wanted}")
 
 
@@ -76,9 +79,10 @@ def num_unindexed_rows(database: Database) -> int:
         return database.chunks.count_rows() if figures is None else figures.num_unindexed_rows
 
 
-def compact(database: Database, grace_s: float) -> bool:
-    """Does one step: merges small pieces, takes new rows into the indices and what was deleted out
-    of the data; or, where that is done, removes from the disk what no search can still be reading.
+def compact(database: Database, grace_s: float, *, purge: bool) -> bool:
+    """Does one step: merges small pieces and takes new rows into the indices, once there are enough
+    of either, or with `purge` anything at all, deleted rows above all; or, where that is done,
+    removes from the disk the versions that no search can still be reading.
 
     Readers go to the newest version with each question, so what was replaced more than `grace_s`
     seconds ago is safe to remove.
@@ -90,13 +94,13 @@ def compact(database: Database, grace_s: float) -> bool:
     with translated("compacting"):
         make_indices(database)
         for table in database.tables():
-            waiting |= _compact(table, grace_s)
+            waiting |= _compact(table, grace_s, purge=purge)
     return waiting
 
 
-def _compact(table: Table, grace_s: float) -> bool:
-    if _has_work(table):
-        _merge(table)
+def _compact(table: Table, grace_s: float, *, purge: bool) -> bool:
+    if _has_work(table, purge=purge):
+        _merge(table, purge=purge)
         return True
     versions: list[dict[str, Any]] = table.list_versions()
     if len(versions) == 1:
@@ -110,9 +114,12 @@ def _compact(table: Table, grace_s: float) -> bool:
     return False
 
 
-def _has_work(table: Table) -> bool:
+def _has_work(table: Table, *, purge: bool) -> bool:
     small = table.stats()["fragment_stats"]["num_small_fragments"]
-    return small > 1 or _has_deleted(table) or _num_unindexed(table) > 0
+    unindexed = _num_unindexed(table)
+    if purge:
+        return small > 1 or unindexed > 0 or _has_deleted(table)
+    return small >= _MANY_PIECES or unindexed >= _MANY_UNINDEXED
 
 
 def _has_deleted(table: Table) -> bool:
@@ -128,8 +135,8 @@ def _num_unindexed(table: Table) -> int:
     return max((each.num_unindexed_rows for each in figures if each), default=0)
 
 
-def _merge(table: Table) -> None:
-    had_deleted = _has_deleted(table)
+def _merge(table: Table, *, purge: bool) -> None:
+    had_deleted = purge and _has_deleted(table)
     table.optimize()
     if not had_deleted:
         return
