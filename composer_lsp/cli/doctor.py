@@ -10,7 +10,12 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from composer_inference import environment
-from composer_inference.endpoint import EndpointError, find_endpoint, private_runtime_dir
+from composer_inference.endpoint import (
+    EndpointError,
+    find_endpoint,
+    lock_path,
+    private_runtime_dir,
+)
 from composer_inference.hardware import Hardware, read_hardware
 from composer_inference.models.choose import Choice, choose_model
 from composer_inference.models.errors import ModelError
@@ -131,14 +136,24 @@ def _model(choice: Choice) -> Check:
 
 
 def _engine() -> Check:
+    from composer_inference.engine_lock import is_engine_lock_held, lock_holder
     from composer_lsp.engine.probe import read_health
 
     endpoint = find_endpoint()
     health = asyncio.run(read_health(endpoint)) if endpoint is not None else None
-    detail = "not running; it starts with the first request"
     if health is not None:
         detail = f"{health.status}, version {health.version}, process {health.pid}"
-    return Check(name="engine", ok=True, detail=detail)
+        return Check(name="engine", ok=True, detail=detail)
+    if not is_engine_lock_held():
+        return Check(name="engine", ok=True, detail="not running; it starts with the first request")
+    pid = lock_holder()
+    where = endpoint or "nowhere: its socket was removed"
+    return Check(
+        name="engine",
+        ok=False,
+        detail=f"process {pid or 'unknown'} is the engine and does not answer ({where})",
+        mend=f"kill -9 {pid}" if pid is not None else f"fuser -k {lock_path()}",
+    )
 
 
 async def _completion() -> Check:
@@ -158,12 +173,12 @@ async def _completion() -> Check:
     log = environment.state_dir() / "engine.log"
     try:
         async with asyncio.timeout(_LIMIT_S):
-            suggestion = await Completer(engine, lambda: settings).complete(request)
+            suggestions = await Completer(engine, lambda: settings).complete(request)
     except (EngineError, EndpointError, TimeoutError) as error:
         detail = str(error) or f"no answer within {_LIMIT_S:.0f} s"
         return Check(name="completion", ok=False, detail=detail, mend=f"less {log}")
     finally:
         await engine.aclose()
     elapsed = time.perf_counter() - started
-    shown = suggestion.text if suggestion is not None else ""
+    shown = "".join(suggestion.text for suggestion in suggestions)
     return Check(name="completion", ok=True, detail=f"{shown!r} in {elapsed:.2f} s")

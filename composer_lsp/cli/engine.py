@@ -36,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from composer_inference.backends.base import BackendError
     from composer_inference.endpoint import EndpointError
+    from composer_inference.engine_lock import AlreadyRunningError
     from composer_inference.loader import LlamaCppLoader, Loader, ScriptedLoader
-    from composer_inference.process import AlreadyRunningError
     from composer_inference.process import run as run_engine
 
     logging.basicConfig(

@@ -75,8 +75,16 @@ def private_runtime_dir() -> Path:
     except FileExistsError:
         pass
     except OSError as error:
-        raise EndpointError(f"cannot make the runtime folder {path}: {error.strerror}") from error
+        raise EndpointError(
+            f"cannot make the runtime folder {path}: {error.strerror}; set COMPOSER_RUNTIME_DIR to "
+            "a folder that can be made"
+        ) from error
     _check_private(path)
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise EndpointError(
+            f"the runtime folder {path} cannot be written; run: chmod 700 {path}, or set "
+            "COMPOSER_RUNTIME_DIR to another folder"
+        )
     return path
 
 
@@ -133,21 +141,28 @@ def bind_endpoint() -> tuple[socket.socket, Endpoint]:
     return _bind_tcp() if uses_tcp() else _bind_unix()
 
 
+def is_announced(endpoint: Endpoint) -> bool:
+    """Whether a bound endpoint can still be found: something may have removed or replaced its
+    announcement, such as a cleaner of temporary files."""
+    if isinstance(endpoint, UnixEndpoint):
+        return _socket_identity(endpoint.path) == endpoint.identity
+    try:
+        return _read_tcp(runtime_dir() / _TCP) == endpoint
+    except EndpointError:
+        return False
+
+
 def withdraw_endpoint(endpoint: Endpoint) -> None:
     """Remove the announcement of a bound endpoint, unless a successor has replaced it; open
     connections stay."""
-    if isinstance(endpoint, UnixEndpoint):
-        if _socket_identity(endpoint.path) == endpoint.identity:
-            endpoint.path.unlink(missing_ok=True)
-        return
-    path = private_runtime_dir() / _TCP
-    if _read_tcp(path) == endpoint:
+    if is_announced(endpoint):
+        path = endpoint.path if isinstance(endpoint, UnixEndpoint) else runtime_dir() / _TCP
         path.unlink(missing_ok=True)
 
 
 def _bind_unix() -> tuple[socket.socket, Endpoint]:
     path = socket_path()
-    path.unlink(missing_ok=True)
+    _remove_stale(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         listener.bind(str(path))
@@ -159,10 +174,19 @@ def _bind_unix() -> tuple[socket.socket, Endpoint]:
     return listener, UnixEndpoint(path, _socket_identity(path))
 
 
+def _remove_stale(path: Path) -> None:
+    if path.is_dir():
+        raise EndpointError(f"{path} is a folder and no socket; remove it: rmdir {path}")
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise EndpointError(f"cannot remove the stale {path}: {error.strerror}") from error
+
+
 def _socket_identity(path: Path) -> tuple[int, int] | None:
     try:
         status = path.lstat()
-    except FileNotFoundError:
+    except OSError:
         return None
     return status.st_ino, status.st_ctime_ns
 
@@ -176,15 +200,20 @@ def _bind_tcp() -> tuple[socket.socket, Endpoint]:
         listener.close()
         raise EndpointError(f"cannot listen on a loopback port: {error.strerror}") from error
     endpoint = TcpEndpoint(listener.getsockname()[1], secrets.token_urlsafe(32))
-    _write_private(
-        private_runtime_dir() / _TCP,
-        json.dumps({"port": endpoint.port, "token": endpoint.token}),
-    )
+    path = private_runtime_dir() / _TCP
+    try:
+        write_private(path, json.dumps({"port": endpoint.port, "token": endpoint.token}))
+    except OSError as error:
+        listener.close()
+        raise EndpointError(f"cannot write {path}: {error.strerror}") from error
     return listener, endpoint
 
 
-def _write_private(path: Path, text: str) -> None:
-    # A reader sees the old file or the whole new one, and never a mode other than 0600.
+def write_private(path: Path, text: str) -> None:
+    """A reader sees the old file or the whole new one, and never a mode other than 0600.
+
+    Raises: OSError.
+    """
     partial = path.with_suffix(f".{os.getpid()}.tmp")
     partial.unlink(missing_ok=True)
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -196,10 +225,13 @@ def _write_private(path: Path, text: str) -> None:
 def _read_tcp(path: Path) -> TcpEndpoint | None:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-        return TcpEndpoint(int(value["port"]), str(value["token"]))
+        port = int(value["port"])
+        if not 0 < port < 2**16:
+            raise ValueError(f"{port} is no port")
+        return TcpEndpoint(port, str(value["token"]))
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError, OSError) as error:
         raise EndpointError(f"{path} does not describe an engine ({error}); remove it") from error
 
 

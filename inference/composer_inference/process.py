@@ -2,7 +2,8 @@
 
 The lock file says who is the engine: it is held for as long as the engine accepts requests. Whoever
 holds it may remove a stale socket. A draining engine withdraws its socket and lets go of the lock
-first, so that its successor starts while the last requests finish.
+first, so that its successor starts while the last requests finish. An engine whose socket somebody
+removed drains as well.
 """
 
 import asyncio
@@ -15,7 +16,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 import uvicorn
-from filelock import FileLock, Timeout
 from starlette.applications import Starlette
 
 from composer_inference.api.app import create_app
@@ -23,19 +23,16 @@ from composer_inference.endpoint import (
     Endpoint,
     TcpEndpoint,
     bind_endpoint,
-    lock_path,
+    is_announced,
     withdraw_endpoint,
 )
 from composer_inference.engine import Engine
+from composer_inference.engine_lock import EngineLock
 from composer_inference.loader import Loader
 
 logger = logging.getLogger(__name__)
 
 IDLE_CHECK_S = 1.0
-
-
-class AlreadyRunningError(Exception):
-    """Another engine of this user holds the lock."""
 
 
 def run(loader: Loader, *, idle_exit_s: float) -> None:
@@ -44,11 +41,8 @@ def run(loader: Loader, *, idle_exit_s: float) -> None:
 
     Raises: AlreadyRunningError, EndpointError.
     """
-    lock = FileLock(lock_path(), mode=0o600)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise AlreadyRunningError(f"an engine already runs (it holds {lock_path()})") from None
+    lock = EngineLock()
+    lock.acquire()
     try:
         asyncio.run(_EngineProcess(loader, idle_exit_s, lock).serve())
     finally:
@@ -56,7 +50,7 @@ def run(loader: Loader, *, idle_exit_s: float) -> None:
 
 
 class _EngineProcess:
-    def __init__(self, loader: Loader, idle_exit_s: float, lock: FileLock) -> None:
+    def __init__(self, loader: Loader, idle_exit_s: float, lock: EngineLock) -> None:
         self._loader = loader
         self._idle_exit_s = idle_exit_s
         self._lock = lock
@@ -67,7 +61,7 @@ class _EngineProcess:
         token = endpoint.token if isinstance(endpoint, TcpEndpoint) else None
         self._server = _make_server(create_app(engine, token=token))
         logger.info("engine %d listens at %s", os.getpid(), endpoint)
-        idle = asyncio.create_task(self._leave_when_idle(engine))
+        idle = asyncio.create_task(self._leave_when_due(engine, endpoint))
         try:
             await self._server.serve(sockets=[listener])
         finally:
@@ -80,9 +74,14 @@ class _EngineProcess:
         self._lock.release()
         self._server.should_exit = True
 
-    async def _leave_when_idle(self, engine: Engine) -> None:
+    async def _leave_when_due(self, engine: Engine, endpoint: Endpoint) -> None:
         while True:
             await asyncio.sleep(IDLE_CHECK_S)
+            if not is_announced(endpoint):
+                # Nobody can find this engine, and its lock keeps everybody from starting another.
+                logger.warning("%s was removed or replaced; leaving", endpoint)
+                engine.drain()
+                return
             idle_s = time.monotonic() - engine.last_active
             if 0 < self._idle_exit_s <= idle_s and not engine.busy:
                 logger.info("no request for %.0f s; leaving", idle_s)

@@ -76,6 +76,22 @@ def test_file_in_place_of_the_runtime_dir_is_refused(runtime: Path) -> None:
         private_runtime_dir()
 
 
+def test_runtime_dir_that_cannot_be_made_names_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("COMPOSER_RUNTIME_DIR", str(tmp_path / "file/r"))
+    with pytest.raises(EndpointError, match=r"Not a directory; set COMPOSER_RUNTIME_DIR"):
+        private_runtime_dir()
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
+def test_runtime_dir_that_cannot_be_written_names_the_way_out(runtime: Path) -> None:
+    runtime.mkdir(mode=0o500)
+    with pytest.raises(EndpointError, match=rf"chmod 700 {runtime}"):
+        private_runtime_dir()
+
+
 def test_socket_path_too_long_names_the_way_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +145,20 @@ def test_token_is_for_its_user_alone_and_never_printed(
         assert endpoint.token not in f"{endpoint!r} {endpoint}"
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"port": "x", "token": "t"}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"port": "x", "token": "t"}',
+        '{"port": 65536, "token": "t"}',
+        '{"port": 0, "token": "t"}',
+        '{"port": 1e999, "token": "t"}',
+        "[" * 100_000,
+    ],
+    ids=range(8),
+)
 def test_broken_announcement_is_named(
     runtime: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:

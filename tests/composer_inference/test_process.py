@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,11 +32,11 @@ def start(short_dir: Path) -> Iterator[Start]:
     env = {**os.environ, **{f"COMPOSER_{kind}_DIR": str(short_dir / kind[0]) for kind in kinds}}
     running: list[subprocess.Popen[str]] = []
 
-    def run(*arguments: str) -> subprocess.Popen[str]:
+    def run(*arguments: str, **variables: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "composer_lsp", "engine", "--backend", "scripted"]
         process = subprocess.Popen(
             [*command, "--script", str(script), *arguments],
-            env=env, stderr=subprocess.PIPE, text=True,
+            env={**env, **variables}, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         running.append(process)
         return process
@@ -65,6 +66,14 @@ def healthy(engine: httpx.Client) -> dict[str, object]:
             time.sleep(0.02)
 
 
+def appears(path: Path, process: "subprocess.Popen[str]") -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not path.exists():
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline, f"no {path}"
+        time.sleep(0.02)
+
+
 def complete(engine: httpx.Client, prompt: str) -> str:
     answer = engine.post("/v1/completions", json={"prompt": prompt})
     return answer.json()["choices"][0]["text"]
@@ -75,7 +84,8 @@ def test_a_second_engine_leaves_at_once(start: Start, engine: httpx.Client):
     pid = healthy(engine)["pid"]
     second = start()
     assert second.wait(LIMIT_S) == 1
-    assert "already runs" in second.stderr.read()
+    told = second.stderr.read()
+    assert f"already runs: process {pid} " in told and f"kill -9 {pid}" in told
     assert healthy(engine)["pid"] == pid
 
 
@@ -123,6 +133,45 @@ def test_an_idle_engine_leaves(start: Start, engine: httpx.Client, short_dir: Pa
     healthy(engine)
     assert process.wait(LIMIT_S) == 0
     assert not (short_dir / "R" / "engine.sock").exists()
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_an_engine_that_cannot_be_found_any_more_makes_room(
+    start: Start, short_dir: Path, transport: str
+):
+    announced = short_dir / "R" / ("engine.sock" if transport == "unix" else "engine.json")
+    first = start("--idle-exit-s", "0", COMPOSER_ENGINE_TRANSPORT=transport)
+    appears(announced, first)
+    announced.unlink()
+    second = start("--idle-exit-s", "0", COMPOSER_ENGINE_TRANSPORT=transport)
+    appears(announced, second)
+    assert first.wait(LIMIT_S) == 0
+    assert announced.exists(), "the old engine took the new one's announcement away"
+
+
+def test_an_engine_whose_folder_was_removed_leaves(start: Start, short_dir: Path):
+    process = start("--idle-exit-s", "0")
+    appears(short_dir / "R" / "engine.sock", process)
+    shutil.rmtree(short_dir / "R")
+    assert process.wait(LIMIT_S) == 0
+
+
+def test_a_stopped_engine_is_named(start: Start, engine: httpx.Client):
+    first = start()
+    healthy(engine)
+    first.send_signal(signal.SIGSTOP)
+    second = start()
+    assert second.wait(LIMIT_S) == 1
+    assert f"process {first.pid} " in second.stderr.read()
+
+
+def test_a_folder_at_the_sockets_place_is_told(start: Start, short_dir: Path):
+    (short_dir / "R").mkdir(mode=0o700)
+    (short_dir / "R" / "engine.sock").mkdir()
+    process = start()
+    assert process.wait(LIMIT_S) == 1
+    told = process.stderr.read()
+    assert f"rmdir {short_dir / 'R' / 'engine.sock'}" in told and "Traceback" not in told
 
 
 def test_a_signal_ends_it_cleanly(start: Start, engine: httpx.Client, short_dir: Path):

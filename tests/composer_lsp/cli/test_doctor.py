@@ -5,6 +5,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from tests.composer_lsp.cli.conftest import Cli
 
 
@@ -49,3 +51,15 @@ def test_a_relative_folder_is_told_without_a_traceback(cli: Cli) -> None:
     assert done.returncode != 0
     assert "COMPOSER_DATA_DIR='relative'" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_engine_that_nobody_can_reach_is_no_success(cli: Cli, home: Path) -> None:
+    runtime = home / "runtime"
+    runtime.mkdir(mode=0o700)
+    (runtime / "engine.pid").write_text("4711")
+    with FileLock(runtime / "engine.lock"):
+        check = _checks(cli("doctor", "--json", "--no-start"))["engine"]
+
+    assert not check["ok"]
+    assert "4711" in check["detail"] and check["mend"] == "kill -9 4711"
+    assert _checks(cli("doctor", "--json", "--no-start"))["engine"]["ok"]
