@@ -56,6 +56,15 @@ def list_files(rules: Rules, listing: Listing | None = None) -> Iterator[File]:
     return _Walk(rules, listing or Listing()).files()
 
 
+def file_at(rules: Rules, path: str) -> File | None:
+    """As `list_files` would give it; None if there is no file. Whether it is hidden, `rules` say."""
+    try:
+        status = os.stat(rules.absolute(path))  # noqa: PTH116 - once a file
+    except (OSError, ValueError):
+        return None
+    return _file(path, status) if stat.S_ISREG(status.st_mode) else None
+
+
 class _Walk:
     def __init__(self, rules: Rules, listing: Listing) -> None:
         self._rules = rules

@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -66,6 +66,9 @@ class Watcher:
 
     def _run(self) -> None:
         root = _identity(self._rules.root)
+        if root is None:
+            self._tell(Batch(is_root_gone=True))
+            return
         try:
             tree = _tree(self._rules, self._woken.set, self._config)
         except OSError as error:
@@ -77,7 +80,7 @@ class Watcher:
             while self._wait(tree):
                 changes = self._changes()
                 tree.collect(changes)
-                changes.is_root_gone |= root is None or _identity(self._rules.root) != root
+                changes.is_root_gone |= _identity(self._rules.root) != root
                 if (batch := changes.batch()) is not None:
                     self._tell(batch)
                 if changes.is_root_gone:
@@ -106,10 +109,10 @@ class Watcher:
         self._woken.clear()
         return not self._is_closed
 
-    def _poll(self, root: tuple[int, int] | None, notice: str) -> None:
+    def _poll(self, root: tuple[int, int], notice: str) -> None:
         self._tell(Batch(is_overflow=True, notice=self._way_out(notice)))
         while not self._woken.wait(self._config.interval_s):
-            is_root_gone = root is None or _identity(self._rules.root) != root
+            is_root_gone = _identity(self._rules.root) != root
             self._tell(Batch(is_overflow=True, is_root_gone=is_root_gone))
             if is_root_gone:
                 return
@@ -131,7 +134,7 @@ class Watcher:
         )
 
 
-async def batches(rules: Rules, config: WatchConfig | None = None) -> AsyncIterator[Batch]:
+async def batches(rules: Rules, config: WatchConfig | None = None) -> AsyncGenerator[Batch]:
     """A `Watcher`'s batches. While nobody asks for the next one they are merged into one, so that
     memory stays bounded. Ends after `is_root_gone`; `aclose` ends it sooner."""
     config = config or WatchConfig()

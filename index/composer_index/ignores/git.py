@@ -34,7 +34,6 @@ _SET_VARIABLES = {
 
 _OPTIONS = (
     "--no-pager",
-    "--literal-pathspecs",
     "-c",
     "core.fsmonitor=false",
     "-c",
@@ -45,8 +44,13 @@ _OPTIONS = (
     "safe.bareRepository=explicit",
 )
 
-_TIMEOUT_S = 30.0
+TIMEOUT_S = 30.0
+_LIST = ("--literal-pathspecs", "ls-files", "-z")
 _READ_BYTES = 1 << 16
+_NUM_ARGUMENTS = 500
+
+
+_NO_WORK_TREE = ("not a git repository", "must be run in a work tree", "cannot use bare repository")
 
 
 class GitError(Exception):
@@ -116,18 +120,26 @@ def ignored(folder: str, paths: Iterable[str]) -> dict[str, str]:
     """Those of the paths that are ignored and untracked, each with the file that says so. None may
     lie beyond a link or in a submodule: git answers for none of them then. They need not exist,
     but one that does not counts as a file. Raises: GitError."""
-    # Whether a path is tracked costs a look at the whole index for each: ask it of few.
-    matching = _matching(folder, paths, "--no-index")
-    return _matching(folder, matching) if matching else {}
+    # Not left to check-ignore to see which are tracked: it looks through the index for each path,
+    # and takes wildcards in a path for a pattern.
+    matching = _matching(folder, paths)
+    for start in range(0, len(matching), _NUM_ARGUMENTS):
+        asked = list(matching)[start : start + _NUM_ARGUMENTS]
+        for tracked in list(_records(folder, (*_LIST, "--cached", "--", *asked))):
+            parts = tracked.split("/")
+            for end in range(1, len(parts) + 1):
+                matching.pop("/".join(parts[:end]), None)
+    return matching
 
 
-def _matching(folder: str, paths: Iterable[str], *options: str) -> dict[str, str]:
-    arguments = ("check-ignore", "--stdin", "-z", "--verbose", *options)
-    question = b"".join(os.fsencode(path) + b"\0" for path in paths)
+def _matching(folder: str, paths: Iterable[str]) -> dict[str, str]:
+    # The dot keeps git from reading more than a name into a path such as ":(top)x".
+    question = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
+    arguments = ("check-ignore", "--no-index", "--stdin", "-z", "--verbose")
     answer = output(folder, *arguments, stdin=question, is_one_fine=True)
     fields = os.fsdecode(answer).split("\0")
     return {
-        path: source
+        path.removeprefix("./"): source
         for source, pattern, path in zip(fields[0::4], fields[2::4], fields[3::4], strict=False)
         if not pattern.startswith("!")
     }
@@ -167,7 +179,7 @@ def output(
     *arguments: str,
     stdin: bytes = b"",
     is_one_fine: bool = False,
-    timeout_s: float = _TIMEOUT_S,
+    timeout_s: float | None = None,
 ) -> bytes:
     """What git prints. `is_one_fine`: the exit status 1 says "nothing found". Raises: GitError."""
     done = _run(folder, arguments, stdin=stdin, is_one_fine=is_one_fine, timeout_s=timeout_s)
@@ -181,8 +193,9 @@ def _run(
     stdin: bytes = b"",
     stdout: IO[bytes] | int = subprocess.PIPE,
     is_one_fine: bool = False,
-    timeout_s: float,
+    timeout_s: float | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
+    timeout_s = timeout_s or TIMEOUT_S
     try:
         done = subprocess.run(
             ["git", "-C", folder, *_OPTIONS, *arguments],
@@ -218,7 +231,7 @@ def _records(
     folder: str,
     arguments: tuple[str, ...],
     warnings: list[str] | None = None,
-    timeout_s: float = _TIMEOUT_S,
+    timeout_s: float | None = None,
 ) -> Iterator[str]:
     """By way of a file, so that either all paths come or none, and few are held at a time."""
     with tempfile.TemporaryFile() as file:
@@ -243,6 +256,6 @@ def _error(folder: str, arguments: Iterable[str], told: bytes) -> GitError:
             f"git does not trust the repository of {folder}, which somebody else owns; "
             "its own message names the setting safe.directory"
         )
-    if "not a git repository" in text or "must be run in a work tree" in text:
+    if any(sign in text for sign in _NO_WORK_TREE):
         return NoRepositoryError(f"{folder} is in no work tree of git")
     return GitError(f"git {next(iter(arguments))} in {folder}: {text[:500] or 'failed'}")

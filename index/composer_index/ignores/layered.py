@@ -19,6 +19,7 @@ FILE_NAME = ".gitignore"
 _MAX_BYTES = 16 << 20
 _BOM = b"\xef\xbb\xbf"
 _STARS_IN_NAME = re.compile(r"(?P<text>[^*?\[\\]*[^*?\[\\/])(?P<stars>\*\*+)(?=/)")
+_STARS_AND_ESCAPED_SLASH = re.compile(r"(?:^|(?<=^!)|(?<=/))\*\*+\\/")
 _SET = re.compile(r"\\.|\[[!^]?\]?(?:\\.|\[:\w*:\]|[^\]\\])*\]", re.DOTALL)
 _SET_ITEM = re.compile(r"\[:\w*:\]|\\?(.)-(?!\]\Z)\\?(.)|\\?.", re.DOTALL)
 
@@ -179,7 +180,8 @@ def _patterns(data: bytes) -> Iterator[Pattern]:
 
 def _parsed(line: str) -> Pattern | None:
     """Git compares the text before the first wildcard by itself, so in `a**/b` it takes the stars
-    for a component of their own."""
+    for a component of their own; and only stars before a plain slash may stand for nothing."""
+    line = _STARS_AND_ESCAPED_SLASH.sub("*/**/", line)
     text = line.removeprefix("!")
     match = _STARS_IN_NAME.match(text)
     if match is None or text.startswith("#"):
@@ -187,7 +189,10 @@ def _parsed(line: str) -> Pattern | None:
     rest = parse_pattern(text[match.start("stars") :])
     if rest is None or "/" not in text[match.end() :].rstrip(" ").removesuffix("/"):
         return parse_pattern(line)
-    regex = re.escape(match["text"].removeprefix("/")) + rest.regex.pattern
+    regex = rest.regex.pattern
+    if re.search(r"/\*\*+ *\Z", text):
+        regex = regex.removesuffix("+") + "*"
+    regex = re.escape(match["text"].removeprefix("/")) + "/?" + regex
     return Pattern(line.startswith("!"), rest.is_for_folders, re.compile(regex, re.DOTALL))
 
 
