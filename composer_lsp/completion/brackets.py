@@ -3,20 +3,21 @@
 import re
 from dataclasses import dataclass
 
+from composer_lsp.completion.literals import QUOTES, blanked, count_quotes
 from composer_lsp.completion.surroundings import Surroundings
 
 _PARTNER = {")": "(", "]": "[", "}": "{"}
-_OPENERS = frozenset(_PARTNER.values())
-_QUOTES = "\"'`"
-
-_STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`")
-"""A string that ends on its line; a lone quote is an apostrophe, a lifetime or an open string."""
+_BRACKET = re.compile(r"[()\[\]{}]")
+_MAX_CLOSED = 32
+"""More brackets than this no answer closes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
     char: str
     offset: int
+    statement: int
+    """Where the line begins that its statement is indented by: of `f(\\n    a) {` the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,52 +27,77 @@ class Unmatched:
     closers: tuple[Bracket, ...]
 
 
-def unmatched_brackets(text: str) -> Unmatched:
-    """Brackets outside strings whose partners are not in `text`."""
+@dataclass(frozen=True, slots=True)
+class Closable:
+    """What an answer at the cursor may close."""
+
+    openers: str
+    """The brackets before the cursor, innermost first."""
+    counts: frozenset[int]
+    """How many of them, so that what closes after the cursor keeps its partners; 0 is one."""
+
+
+def unmatched_brackets(text: str, language_id: str = "") -> Unmatched:
+    """Brackets outside strings and comments whose partners are not in `text`."""
+    code = blanked(text, language_id)
     openers: list[Bracket] = []
     closers: list[Bracket] = []
-    for offset, char in enumerate(_without_strings(text)):
-        if char in _OPENERS:
-            openers.append(Bracket(char, offset))
-        elif char in _PARTNER:
-            if openers and openers[-1].char == _PARTNER[char]:
-                openers.pop()
-            elif not openers:
-                closers.append(Bracket(char, offset))
+    line = statement = 0
+    for match in _BRACKET.finditer(code):
+        char, offset = match.group(), match.start()
+        start = code.rfind("\n", line, offset) + 1
+        if start > line:
+            line = statement = start
+        if char not in _PARTNER:
+            openers.append(Bracket(char, offset, statement))
+        elif openers and openers[-1].char == _PARTNER[char]:
+            statement = min(statement, openers.pop().statement)
+        elif not openers:
+            closers.append(Bracket(char, offset, statement))
     return Unmatched(tuple(openers), tuple(closers))
 
 
-def open_at_cursor(around: Surroundings) -> tuple[str, ...]:
-    """Brackets open at the cursor that the text after it does not close, outermost first."""
-    openers = list(unmatched_brackets(around.before).openers)
-    for closer in unmatched_brackets(around.after).closers:
-        partner = _partner_of(closer, openers, around)
-        if partner is not None:
-            openers.remove(partner)
-    return tuple(opener.char for opener in openers)
+def closable_at_cursor(around: Surroundings) -> Closable:
+    """The brackets that are open at the cursor, and how many of them await an answer."""
+    openers = unmatched_brackets(around.before, around.language_id).openers
+    closers = unmatched_brackets(around.after, around.language_id).closers
+    if not openers:
+        return Closable("", frozenset({0}))
+    num_closed = [
+        _num_closed(openers[: len(openers) - count], closers, around)
+        for count in range(min(len(openers), _MAX_CLOSED) + 1)
+    ]
+    counts = {0, *(n for n, closed in enumerate(num_closed) if closed == max(num_closed))}
+    return Closable("".join(opener.char for opener in reversed(openers)), frozenset(counts))
 
 
 def surplus_closer(
-    answer: str, open_at_cursor: tuple[str, ...], *, is_complete: bool
+    answer: str, closable: Closable, language_id: str, *, is_complete: bool
 ) -> int | None:
-    """Where the answer first closes a bracket that is closed after the cursor already.
+    """Where the answer closes a bracket that is not the innermost open one, or that is closed
+    after the cursor already.
 
     While an answer streams in, a bracket behind a lone quote may turn out to stand in a string.
     """
     if not is_complete:
-        answer = _without_open_string(answer)
-    waiting = list(open_at_cursor)
-    for closer in unmatched_brackets(answer).closers:
-        if _PARTNER[closer.char] not in waiting:
-            return closer.offset
-        waiting.remove(_PARTNER[closer.char])
-    return None
+        answer = _without_open_string(answer, language_id)
+    closers = unmatched_brackets(answer, language_id).closers
+    num_matched = 0
+    for closer, opener in zip(closers, closable.openers, strict=False):
+        if num_matched == max(closable.counts) or _PARTNER[closer.char] != opener:
+            break
+        num_matched += 1
+    if num_matched == len(closers) and not is_complete:
+        return None
+    kept = max(count for count in closable.counts if count <= num_matched)
+    return closers[kept].offset if kept < len(closers) else None
 
 
 def surplus_quote(answer: str, around: Surroundings) -> int | None:
     """Where the answer ends the string around the cursor, whose closing quote stands after it."""
-    for quote in _QUOTES:
-        head, tail = _count(around.head, quote), _count(around.tail, quote)
+    for quote in QUOTES:
+        head = count_quotes(around.head, quote, around.language_id)
+        tail = count_quotes(around.tail, quote, around.language_id)
         if head % 2 == 1 and tail % 2 == 1:
             width = 3 if around.tail.startswith(quote * 3) else 1
             match = re.search(rf"(?<!\\){quote * width}", answer)
@@ -80,26 +106,41 @@ def surplus_quote(answer: str, around: Surroundings) -> int | None:
     return None
 
 
-def is_balanced(text: str) -> bool:
-    """Whether no bracket or quote that `text` opens waits to be closed."""
-    return not unmatched_brackets(text).openers and all(
-        _count(text, quote) % 2 == 0 for quote in _QUOTES
-    )
+def num_unmatched(line: str, language_id: str) -> int:
+    """How many brackets and quotes of the line have no partner on it."""
+    brackets = unmatched_brackets(line, language_id)
+    num_quotes = sum(count_quotes(line, quote, language_id) % 2 for quote in QUOTES)
+    return len(brackets.openers) + len(brackets.closers) + num_quotes
 
 
-def _partner_of(closer: Bracket, openers: list[Bracket], around: Surroundings) -> Bracket | None:
-    same_kind = [opener for opener in openers if opener.char == _PARTNER[closer.char]]
-    line = _line_at(around.after, closer.offset)
-    if "\n" in around.after[: closer.offset] and line.lstrip()[:1] == closer.char:
-        # A closer on a line of its own shows by its indentation which opener it belongs to.
-        column = around.indent.columns(line)
-        aligned = [
-            opener
-            for opener in same_kind
-            if around.indent.columns(_line_at(around.before, opener.offset)) == column
-        ]
-        return aligned[-1] if aligned else None
-    return same_kind[-1] if same_kind else None
+def _num_closed(
+    openers: tuple[Bracket, ...], closers: tuple[Bracket, ...], around: Surroundings
+) -> int:
+    """How many of the closers after the cursor find a partner."""
+    waiting = list(openers)
+    num_closed = 0
+    for closer in closers:
+        line = _line_at(around.after, closer.offset)
+        if "\n" in around.after[: closer.offset] and line.lstrip()[:1] == closer.char:
+            # A closer on a line of its own shows by its indentation which opener it belongs to.
+            index = _aligned(waiting, closer, around.indent.columns(line), around)
+        else:
+            index = len(waiting) - 1
+        if index >= 0 and waiting[index].char == _PARTNER[closer.char]:
+            del waiting[index:]
+            num_closed += 1
+    return num_closed
+
+
+def _aligned(waiting: list[Bracket], closer: Bracket, column: int, around: Surroundings) -> int:
+    """The innermost opener of the closer's kind whose statement begins in the column, or -1."""
+    for index in range(len(waiting) - 1, -1, -1):
+        opener = waiting[index]
+        if opener.char == _PARTNER[closer.char]:
+            line = _line_at(around.before, opener.statement)
+            if around.indent.columns(line) == column:
+                return index
+    return -1
 
 
 def _line_at(text: str, offset: int) -> str:
@@ -107,15 +148,7 @@ def _line_at(text: str, offset: int) -> str:
     return text[text.rfind("\n", 0, offset) + 1 : end if end >= 0 else len(text)]
 
 
-def _without_strings(text: str) -> str:
-    return _STRING.sub(lambda match: " " * len(match.group()), text)
-
-
-def _without_open_string(text: str) -> str:
+def _without_open_string(text: str, language_id: str) -> str:
     line_start = text.rfind("\n") + 1
-    match = re.search(rf"[{_QUOTES}]", _without_strings(text)[line_start:])
+    match = re.search(rf"[{QUOTES}]", blanked(text, language_id)[line_start:])
     return text[: line_start + match.start()] if match else text
-
-
-def _count(text: str, quote: str) -> int:
-    return len(re.findall(rf"(?<!\\){quote}", text))

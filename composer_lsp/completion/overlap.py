@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from composer_lsp.completion.brackets import is_balanced
+from composer_lsp.completion.brackets import num_unmatched
 from composer_lsp.completion.surroundings import Surroundings
 
 _SIGNIFICANT_CHARS = 6
@@ -33,26 +33,40 @@ def may_become_head(answer: str, head: str) -> bool:
     return _is_telling(said) and len(answer) < len(said) and said.startswith(answer.strip())
 
 
-def repeats_tail(answer: str, tail: str) -> int | None:
+def repeats_tail(answer: str, around: Surroundings) -> int | None:
     """Where the rest of the cursor's line, white space apart, stands in the answer."""
-    words = tail.split()
-    if not _is_telling(tail.strip()):
+    if not _is_telling(around.tail.strip()):
         return None
-    match = re.search(r"\s*" + r"\s*".join(map(re.escape, words)), answer)
-    return match.start() if match else None
+    rest = r"\s*" + r"\s*".join(map(re.escape, around.tail.split()))
+    for match in re.finditer(rest, answer):
+        if _is_as_balanced(answer[: match.start()], answer[: match.end()], around):
+            return match.start()
+    return None
 
 
-def overlap_with_tail(answer: str, tail: str) -> int | None:
+def overlap_with_tail(answer: str, around: Surroundings) -> int | None:
     """Where the answer's end is the beginning of the rest of the cursor's line. Closing brackets
     and quotes alone are no overlap: whether they are surplus, their partners tell."""
-    rest = tail.strip()
+    rest = around.tail.strip()
     text = answer.rstrip()
     for length in range(min(len(text), len(rest)), 0, -1):
         start = len(text) - length
         overlap = rest[:length]
-        if overlap.strip(_CLOSING) and text.endswith(overlap) and is_balanced(text[:start]):
+        if (
+            overlap.strip(_CLOSING)
+            and text.endswith(overlap)
+            and _is_as_balanced(text[:start], text, around)
+        ):
             return start
     return None
+
+
+def _is_as_balanced(kept: str, answer: str, around: Surroundings) -> bool:
+    """Whether the cursor's line misses no more partners with what is kept than with the answer:
+    in `g(⟦f(a, b)⟧, b)` the end of the answer only looks like the rest of the line."""
+    lines = (around.head + text + around.tail for text in (kept, answer))
+    kept_unmatched, answer_unmatched = (num_unmatched(line, around.language_id) for line in lines)
+    return kept_unmatched <= answer_unmatched
 
 
 def repeats_lines_after(lines: Sequence[str], around: Surroundings) -> int | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from composer_lsp.completion.blocks import block_end
-from composer_lsp.completion.brackets import open_at_cursor, surplus_closer, surplus_quote
+from composer_lsp.completion.brackets import closable_at_cursor, surplus_closer, surplus_quote
 from composer_lsp.completion.indentation import adopt_indent
 from composer_lsp.completion.overlap import (
     may_become_head,
@@ -46,7 +46,7 @@ class Trimmer:
         self._raw = ""
         self._sentinels = _sentinels_of(around)
         self._is_single_line = not _CLOSING_TEXT.fullmatch(around.tail)
-        self._open_brackets = open_at_cursor(around)
+        self._closable = closable_at_cursor(around)
         self._may_fence = "```" not in around.before and "```" not in around.after
 
     @property
@@ -103,9 +103,9 @@ class Trimmer:
         if self._is_single_line and "\n" in answer:
             yield answer.index("\n")
         for end in (
-            surplus_closer(answer, self._open_brackets, is_complete=is_complete),
+            surplus_closer(answer, self._closable, around.language_id, is_complete=is_complete),
             surplus_quote(answer, around),
-            repeats_tail(answer, around.tail),
+            repeats_tail(answer, around),
             repeats_itself(answer),
         ):
             if end is not None:
@@ -126,7 +126,7 @@ class Trimmer:
                 yield len("\n".join(lines[:num_lines]))
 
     def _without_overlap(self, answer: str) -> str:
-        end = overlap_with_tail(answer, self._around.tail)
+        end = overlap_with_tail(answer, self._around)
         if end is not None:
             answer = answer[:end]
         lines = answer.rstrip().split("\n")
@@ -139,7 +139,8 @@ class Trimmer:
         if closing_line and kept and self._around.tail[:1] in {")", "]", "}"}:
             # The bracket after the cursor stood on a line of its own in the answer.
             return kept + closing_line.group()
-        if self._around.tail.strip() and kept:
+        tail = self._around.tail
+        if tail.strip() and not tail.startswith(" ") and kept:
             return kept + (" " if answer[len(kept) :].startswith(" ") else "")
         return kept
 

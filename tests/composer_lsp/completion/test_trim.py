@@ -45,6 +45,48 @@ AUTO_CLOSED = [
     case("smiley-in-string", "python", "f(ˇ)", '":)")', 'f(":)"ˇ)'),
 ]
 
+BRACKET_ORDER = [
+    case(
+        "signature-over-two-lines",
+        "cpp",
+        "  R<X> Get(\n      const A& a) {\n    return Get({ˇ}\n  }\n",
+        "}, descriptor);",
+        "  R<X> Get(\n      const A& a) {\n    return Get({ˇ}\n  }\n",
+    ),
+    case("outer-first", "javascript", "x = (\n  [ˇ],\n", "1), 2]", "x = (\n  [1ˇ],\n"),
+    case("inner-only", "javascript", "f({ a: [ˇ] })", "1] })", "f({ a: [1ˇ] })"),
+    case("inner-is-open", "javascript", "f({ a: g(ˇ })", "1), b: 2 });", "f({ a: g(1), b: 2ˇ })"),
+    case("two-of-three", "javascript", "f([g(ˇ)", "x)])", "f([g(x)]ˇ)"),
+    case("one-of-three", "javascript", "f([g(ˇ)", "x)", "f([g(xˇ)"),
+    case("hanging", "python", "f(\n    a, [ˇ\n    b])\n", "c])", "f(\n    a, [cˇ\n    b])\n"),
+    case(
+        "block-below-two-line-signature",
+        "typescript",
+        "function f(\n    a: A) {\n  ˇ\n  more();\n}\n",
+        "g();\n}\n",
+        "function f(\n    a: A) {\n  g();ˇ\n  more();\n}\n",
+    ),
+    case(
+        "bracket-in-comment",
+        "typescript",
+        "if (a) { // 1) :(\n    ˇ\n",
+        "g();\n}",
+        "if (a) { // 1) :(\n    g();\n}ˇ\n",
+    ),
+]
+
+APOSTROPHES = [
+    case("two-lifetimes", "rust", "fn f<'a>(x: &'a strˇ", ") -> &'a str {", "fn f<'a>(x: &'a str) -> &'a str {ˇ"),
+    case("char", "rust", "f(ˇ)", "'(', b)", "f('(', bˇ)"),
+    case("escaped-char", "rust", "f(ˇ)", r"'\'', ')')", r"f('\'', ')'ˇ)"),
+    case("char-closed", "rust", "x = 'ˇ';", "a';", "x = 'aˇ';"),
+    case("separators", "cpp", "f(1'000'000ˇ", ", 2);", "f(1'000'000, 2);ˇ"),
+    case("contractions", "javascript", "// don't (it isn'tˇ", " good)", "// don't (it isn't good)ˇ"),
+    case("prose", "markdown", "It's (isn'tˇ", " it?) so", "It's (isn't it?) soˇ"),
+    case("prose-around", "markdown", "It's ˇ dog's life", "my friend's", "It's my friend'sˇ dog's life"),
+    case("prefix", "python", "x(f'ˇ')", "ab')", "x(f'abˇ')"),
+]  # fmt: skip
+
 REPEATS_AFTER = [
     case(
         "line",
@@ -76,6 +118,15 @@ REPEATS_AFTER = [
         "base+offset;",
         "let x = baseˇ + offset;",
     ),
+    case(
+        "rest-inside-a-bracket",
+        "markdown",
+        "see ˇmmit/83cc)\n",
+        "[`4e`](https://x/commit/",
+        "see [`4e`](https://x/coˇmmit/83cc)\n",
+    ),
+    case("rest-of-an-outer-call", "python", "g(ˇ, b)", "f(a, b)", "g(f(a, b)ˇ, b)"),
+    case("rest-behind-a-call", "python", "g(ˇ, b)", "f(a, b), b)", "g(f(a, b)ˇ, b)"),
     case("rest-cut-short", "typescript", "f(ˇ, second)", "first, sec", "f(firstˇ, second)"),
     case(
         "closing-brace",
@@ -382,7 +433,14 @@ MARKS = [
 
 @pytest.mark.parametrize(
     ("language", "before", "answer", "after"),
-    AUTO_CLOSED + REPEATS_AFTER + REPEATS_BEFORE + INDENTATION + BLOCKS + MARKS,
+    AUTO_CLOSED
+    + BRACKET_ORDER
+    + APOSTROPHES
+    + REPEATS_AFTER
+    + REPEATS_BEFORE
+    + INDENTATION
+    + BLOCKS
+    + MARKS,
 )
 @pytest.mark.parametrize("chunk_chars", [1, 5, 1000])
 def test_accepted(language: str, before: str, answer: str, after: str, chunk_chars: int) -> None:
