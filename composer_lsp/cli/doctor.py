@@ -3,11 +3,14 @@
 import argparse
 import asyncio
 import json
+import os
 import platform
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from composer_inference import environment
 from composer_inference.endpoint import (
@@ -17,12 +20,18 @@ from composer_inference.endpoint import (
     private_runtime_dir,
 )
 from composer_inference.hardware import Hardware, read_hardware
-from composer_inference.models.choose import Choice, choose_model
+from composer_inference.models.choose import choose_model
 from composer_inference.models.errors import ModelError
 from composer_inference.models.store import ModelStore
 from composer_lsp.config import EngineSettings, TabSettings
 
 PACKAGES = ("composer-lsp", "pygls", "lsprotocol", "xllamacpp", "httpx", "starlette", "tokenizers")
+_FOLDERS: dict[str, Callable[[], Path]] = {
+    "data": environment.data_dir,
+    "cache": environment.cache_dir,
+    "state": environment.state_dir,
+    "runtime": environment.runtime_dir,
+}
 _SNIPPET = 'def add(a, b):\n    """The sum of a and b."""\n    return '
 _LIMIT_S = 120.0
 
@@ -48,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     checks = [_versions(), _paths()]
     if checks[-1].ok:  # Everything below looks into those folders.
         hardware = read_hardware()
-        checks += [_machine(hardware), _model(_choice(hardware)), _runtime()]
+        checks += [*_folders(), _machine(hardware), _model(hardware), _runtime()]
         if checks[-1].ok:
             checks.append(_engine())
     if not args.no_start and all(check.ok for check in checks):
@@ -81,17 +90,42 @@ def _version(name: str) -> str | None:
 
 
 def _paths() -> Check:
-    folders: dict[str, Callable[[], object]] = {
-        "data": environment.data_dir,
-        "cache": environment.cache_dir,
-        "state": environment.state_dir,
-        "runtime": environment.runtime_dir,
-    }
     try:
-        detail = ", ".join(f"{name} {folder()}" for name, folder in folders.items())
+        detail = ", ".join(f"{name} {folder()}" for name, folder in _FOLDERS.items())
+        environment.force_tcp_endpoint()
+        environment.log_level()
     except environment.EnvironmentVariableError as error:
         return Check(name="paths", ok=False, detail=str(error), mend="unset that variable")
     return Check(name="paths", ok=True, detail=detail)
+
+
+def _folders() -> list[Check]:
+    """One check for each folder that could not be written; the runtime folder's is `socket`."""
+    found = {name: folder() for name, folder in _FOLDERS.items() if name != "runtime"}
+    return [
+        Check(
+            name=name,
+            ok=False,
+            detail=f"{folder} cannot be written",
+            mend=_mend_folder(name, folder),
+        )
+        for name, folder in found.items()
+        if not _can_be_written(folder)
+    ]
+
+
+def _can_be_written(folder: Path) -> bool:
+    """Whether files can be made in the folder, or the folder where it is missing."""
+    nearest = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    return nearest.is_dir() and os.access(nearest, os.R_OK | os.W_OK | os.X_OK)
+
+
+def _mend_folder(name: str, folder: Path) -> str:
+    if folder.is_dir() and hasattr(os, "getuid") and folder.stat().st_uid == os.getuid():
+        return f"chmod u+rwx {folder}"
+    home = Path.home()
+    base = home if os.access(home, os.W_OK) else Path(tempfile.gettempdir())
+    return f"export COMPOSER_{name.upper()}_DIR={base / f'.composer-{name}'}"
 
 
 def _runtime() -> Check:
@@ -121,12 +155,12 @@ def _machine(hardware: Hardware) -> Check:
     return Check(name="hardware", ok=True, detail=detail.rstrip())
 
 
-def _choice(hardware: Hardware) -> Choice:
-    installed = [model.name for model in ModelStore().installed() if model.problem is None]
-    return choose_model(hardware, installed)
-
-
-def _model(choice: Choice) -> Check:
+def _model(hardware: Hardware) -> Check:
+    try:
+        installed = [model.name for model in ModelStore().installed() if model.problem is None]
+    except ModelError as error:
+        return Check(name="model", ok=False, detail=str(error), mend="composer-lsp model list")
+    choice = choose_model(hardware, installed)
     try:
         path = ModelStore().path(choice.name)
     except ModelError as error:

@@ -102,13 +102,17 @@ class Engine:
             return await backend.tokenize(text)
 
     def health(self) -> Health:
+        try:
+            infos = self.model_infos()
+        except ModelLoadError:
+            infos = []  # Told to whoever asks for a model; this engine lives all the same.
         in_use = self._slots.keys() | self._failures.keys()
         return Health(
             status="draining" if self._draining else "ok",
             version=version("composer-lsp"),
             pid=os.getpid(),
             threads=self._loader.threads,
-            models=tuple(info for info in self.model_infos() if info.id in in_use),
+            models=tuple(info for info in infos if info.id in in_use),
         )
 
     def metrics(self) -> str:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Protocol
 
-from composer_inference.api.service import UnknownModelError
+from composer_inference.api.service import ModelLoadError, UnknownModelError
 from composer_inference.backends.base import Backend, BackendError
 from composer_inference.backends.scripted import ScriptedBackend
 from composer_inference.hardware import read_hardware
@@ -19,13 +19,13 @@ class Loader(Protocol):
         ...
 
     def available(self) -> dict[str, int]:
-        """Names that `load` takes, with their sizes in bytes."""
+        """Names that `load` takes, with their sizes in bytes. Raises: ModelLoadError."""
         ...
 
     def resolve(self, model: str) -> str:
         """The installed model that a request's name means; `auto` is chosen by the hardware.
 
-        Raises: UnknownModelError.
+        Raises: UnknownModelError, ModelLoadError.
         """
         ...
 
@@ -46,7 +46,10 @@ class LlamaCppLoader:
         self._context_tokens = context_tokens
 
     def available(self) -> dict[str, int]:
-        return {model.name: model.size_bytes for model in self._store.installed()}
+        try:
+            return {model.name: model.size_bytes for model in self._store.installed()}
+        except ModelError as error:
+            raise ModelLoadError(str(error)) from error
 
     def resolve(self, model: str) -> str:
         installed = tuple(self.available())

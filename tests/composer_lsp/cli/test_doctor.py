@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 from filelock import FileLock
 
 from tests.composer_lsp.cli.conftest import Cli
@@ -63,3 +64,34 @@ def test_an_engine_that_nobody_can_reach_is_no_success(cli: Cli, home: Path) -> 
     assert not check["ok"]
     assert "4711" in check["detail"] and check["mend"] == "kill -9 4711"
     assert _checks(cli("doctor", "--json", "--no-start"))["engine"]["ok"]
+
+
+@pytest.mark.parametrize("name", ["data", "cache", "state"])
+def test_a_folder_that_cannot_be_written_fails(cli: Cli, home: Path, name: str) -> None:
+    (home / "file").touch()
+    variables = {f"COMPOSER_{name.upper()}_DIR": str(home / "file" / "x"), "HOME": str(home)}
+    done = cli("doctor", "--json", "--no-start", **variables)
+
+    check = _checks(done)[name]
+    assert not check["ok"]
+    assert str(home / "file" / "x") in check["detail"]
+    assert check["mend"] == f"export COMPOSER_{name.upper()}_DIR={home}/.composer-{name}"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("COMPOSER_ENGINE_TRANSPORT", "pigeon"), ("COMPOSER_LOG_LEVEL", "LOUD")],
+)
+def test_a_bad_variable_is_a_check_as_well(cli: Cli, variable: str, value: str) -> None:
+    check = _checks(cli("doctor", "--json", "--no-start", **{variable: value}))["paths"]
+
+    assert not check["ok"]
+    assert f"{variable}='{value}'" in check["detail"]
+
+
+def test_a_port_that_is_none_fails(cli: Cli, home: Path) -> None:
+    (home / "runtime").mkdir(mode=0o700)
+    (home / "runtime" / "engine.json").write_text('{"port": 70000, "token": "t"}')
+    done = cli("doctor", "--json", "--no-start", COMPOSER_ENGINE_TRANSPORT="tcp")
+
+    assert "70000 is no port" in _checks(done)["socket"]["detail"]
