@@ -11,6 +11,18 @@ _SIGNIFICANT_CHARS = 6
 """Letters and digits from which on a line says something of its own, unlike `}` or `end`."""
 _LONG_CHARS = 12
 _CLOSING = ")]}'\"`"
+_NUM_NEAR_LINES = 5
+"""Lines below the cursor among which a line of its own is not said twice."""
+_COMMON_WORDS = re.compile(
+    r"(?i)\b(?:return|break|continue|pass|raise|throw|end|else|none|null|nil|true|false|self|this)\b"
+    r"|</?[a-z][^<>]*>|[\d_]"
+)
+"""What a line may say any number of times; tags, because cells and items repeat."""
+_CALL = re.compile(r"\s*(?:await\s+)?[\w.:]+\(.*\);?\s*\Z")
+_LONG_CALL_CHARS = 20
+"""Statements that only call something recur: tests and drawings are full of them."""
+_ENDS_ITEM = re.compile(r"(?<![=-])>\s*\Z|[,;|}\].]\s*\Z")
+_SECTION = re.compile(r"\s*\[[^\]]+\]\s*\Z")
 _LOOP = re.compile(r"(?s)(.{3,60}?)\1{4,}\Z|(\S)\2{79,}\Z")
 _LOOP_WINDOW = 320
 
@@ -79,9 +91,23 @@ def repeats_lines_after(lines: Sequence[str], around: Surroundings) -> int | Non
             run = _run_length([text for _, text in said[position:]], after[skipped:])
             if run >= 2 and any(map(_is_significant, after[skipped : skipped + run])):
                 return index
-            if run and skipped == 0 and _is_same_depth(line, after[0], around):
+            if run and skipped == 0 and _stands_below(line, after[0], around):
+                return index
+            is_new = index > 0 or _is_mostly_new(line, around)
+            if run and is_new and _follows_in_block(line, after[: skipped + 1], around):
                 return index
     return None
+
+
+def ends_with_line_after(first_line: str, around: Surroundings) -> int | None:
+    """Where the whole next line stands at the end of the answer's first line, as an item of its
+    own."""
+    below = around.lines_after[0].strip() if around.lines_after else ""
+    text = first_line.rstrip()
+    if not _is_significant(below) or not text.endswith(below):
+        return None
+    start = len(text) - len(below)
+    return start if _ENDS_ITEM.search(around.head + text[:start]) else None
 
 
 def partly_repeats_line_after(lines: Sequence[str], around: Surroundings) -> int | None:
@@ -100,9 +126,12 @@ def repeats_lines_before(lines: Sequence[str], around: Surroundings) -> int | No
     said = [(index, _squeezed(line)) for index, line in enumerate(lines) if line.strip()]
     if not above or not said:
         return None
-    index, first = said[0]
-    if first == above[-1] and _num_letters(first) >= _LONG_CHARS:
-        return index
+    for position, (index, text) in enumerate(said[:3]):
+        between = [lines[earlier] for earlier, _ in said[:position]]
+        if text != above[-1] or not _is_one_block([*between, lines[index]], around):
+            continue
+        if _is_distinctive(lines[index]) or (not between and _num_letters(text) >= _LONG_CHARS):
+            return index
     for (index, one), (_, two) in pairwise(said):
         if [one, two] == above and (_is_significant(one) or _is_significant(two)):
             return index
@@ -141,6 +170,43 @@ def _run_length(said: Sequence[str], after: Sequence[str]) -> int:
             break
         length += 1
     return length
+
+
+def _stands_below(line: str, below: str, around: Surroundings) -> bool:
+    """Whether the line is the next one below. A deeper one may end a block of its own."""
+    columns, columns_below = around.indent.columns(line), around.indent.columns(below)
+    return columns == columns_below or (columns < columns_below and _is_distinctive(line))
+
+
+def _follows_in_block(line: str, after: Sequence[str], around: Surroundings) -> bool:
+    """Whether the line, which stands below as the last of `after`, follows there soon and in the
+    same block: another branch, record or section may well say the same."""
+    return (
+        len(after) <= _NUM_NEAR_LINES
+        and _is_distinctive(line)
+        and _is_same_depth(line, after[-1], around)
+        and _is_one_block(after, around)
+    )
+
+
+def _is_one_block(lines: Sequence[str], around: Surroundings) -> bool:
+    """Whether none of the lines leaves the block of the last."""
+    depth = around.indent.columns(lines[-1])
+    return all(
+        around.indent.columns(line) >= depth and not _SECTION.match(line) for line in lines[:-1]
+    )
+
+
+def _is_mostly_new(line: str, around: Surroundings) -> bool:
+    """Whether the user has typed less than half of the cursor's line."""
+    return _num_letters(around.head) * 2 < _num_letters(line)
+
+
+def _is_distinctive(line: str) -> bool:
+    """Whether the line says something that is rarely said twice in a row."""
+    if _CALL.match(line) and _num_letters(line) < _LONG_CALL_CHARS:
+        return False
+    return _is_significant(line) and _num_letters(_COMMON_WORDS.sub("", line)) >= 4
 
 
 def _is_same_depth(line: str, other: str, around: Surroundings) -> bool:

@@ -12,6 +12,7 @@ from composer_lsp.completion.blocks import block_end
 from composer_lsp.completion.brackets import closable_at_cursor, surplus_closer, surplus_quote
 from composer_lsp.completion.indentation import adopt_indent
 from composer_lsp.completion.overlap import (
+    ends_with_line_after,
     may_become_head,
     overlap_with_tail,
     partly_repeats_line_after,
@@ -116,6 +117,8 @@ class Trimmer:
         lines = answer.removesuffix("\n").split("\n")
         if not answer:
             return
+        if (end := ends_with_line_after(lines[0], around)) is not None:
+            yield end
         completed = [around.head + lines[0], *lines[1:]]
         for num_lines in (
             repeats_lines_after(completed, around),

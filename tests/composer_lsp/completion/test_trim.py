@@ -45,6 +45,44 @@ AUTO_CLOSED = [
     case("smiley-in-string", "python", "f(ˇ)", '":)")', 'f(":)"ˇ)'),
 ]
 
+REPEATS_NEAR = [
+    case("import", "python", "import os\nˇ\nimport sys\nimport re\n", "import re", "import os\nˇ\nimport sys\nimport re\n"),
+    case("heading", "markdown", "x\n\nˇ\n\n- a\n- b\n\n## License\n", "## License", "x\n\nˇ\n\n- a\n- b\n\n## License\n"),
+    case("return", "python", "def f():\n    ˇ\n    y = 2\n    return foo(x, y)\n", "return foo(x, y)", "def f():\n    ˇ\n    y = 2\n    return foo(x, y)\n"),
+    case("second-line", "python", "def f():\n    ˇ\n    z = 1\n    return foo(x, y)\n", "x = y = 0\n    return foo(x, y)", "def f():\n    x = y = 0ˇ\n    z = 1\n    return foo(x, y)\n"),
+    case("deeper-below", "yaml", "date:\n  ˇ\n    type: string\n", "type: string\n  time:", "date:\n  ˇ\n    type: string\n"),
+    case("line-above", "python", "import os\nˇ\nx = 1\n", "import os\n", "import os\nˇ\nx = 1\n"),
+    case(
+        "declaration-above-comes-second",
+        "cpp",
+        "  int64_t num_rows() const;\n  ˇ\n\n  /// More.\n",
+        "/// \\brief Rows.\n  int64_t num_rows() const;\n",
+        "  int64_t num_rows() const;\n  /// \\brief Rows.ˇ\n\n  /// More.\n",
+    ),
+    case("row", "html", "<tr>ˇ\n  <td>total</td>\n</tr>\n", "<th>Sum</th><td>total</td>\n", "<tr><th>Sum</th>ˇ\n  <td>total</td>\n</tr>\n"),
+    case("argument", "python", "f(\n    ˇ\n    value_two,\n)\n", "value_one, value_two,\n", "f(\n    value_one,ˇ\n    value_two,\n)\n"),
+]  # fmt: skip
+
+LEGITIMATE = [
+    case("branch", "python", "if a:\n    ˇ\nelif b:\n    return foo(x, y)\n", "return foo(x, y)", "if a:\n    return foo(x, y)ˇ\nelif b:\n    return foo(x, y)\n"),
+    case("elif-chain", "python", "if a:\n    return foo(x, y)\nˇ\n", "elif b:\n    return foo(x, y)\n", "if a:\n    return foo(x, y)\nelif b:\n    return foo(x, y)ˇ\n"),
+    case("switch", "go", "switch a {\ncase 1:\n\tˇ\ncase 2:\n\tcompute(first, second, third)\n}\n", "compute(first, second, third)", "switch a {\ncase 1:\n\tcompute(first, second, third)ˇ\ncase 2:\n\tcompute(first, second, third)\n}\n"),
+    case("return-none", "python", "    if a:\n        ˇ\n    if b:\n        return None\n", "return None", "    if a:\n        return Noneˇ\n    if b:\n        return None\n"),
+    case("break", "c", "    if (a)\n        ˇ\n    x = 1;\n    if (b)\n        break;\n", "break;", "    if (a)\n        break;ˇ\n    x = 1;\n    if (b)\n        break;\n"),
+    case("end", "ruby", "def f\n  if a\n    b\n  ˇ\n  if c\n    d\n  end\nend\n", "end\n", "def f\n  if a\n    b\n  endˇ\n  if c\n    d\n  end\nend\n"),
+    case("call", "python", "x = 1\nˇ\ny = 2\ndb.commit()\n", "db.commit()", "x = 1\ndb.commit()ˇ\ny = 2\ndb.commit()\n"),
+    case("called-again", "python", "print(x)\nˇ\n", "x += 1\nprint(x)\n", "print(x)\nx += 1\nprint(x)ˇ\n"),
+    case("record-below", "json", '[\n  {\n    ˇ\n    "a": 1\n  },\n  {\n    "type": "string",\n', '"type": "string",', '[\n  {\n    "type": "string",ˇ\n    "a": 1\n  },\n  {\n    "type": "string",\n'),
+    case("record-above", "yaml", "- name: a\n  type: string\nˇ\n", "- name: b\n  type: string\n", "- name: a\n  type: string\n- name: b\n  type: stringˇ\n"),
+    case("field-below", "typescript", "interface A {\n  ˇ\n}\ninterface B {\n  name: string;\n}\n", "name: string;", "interface A {\n  name: string;ˇ\n}\ninterface B {\n  name: string;\n}\n"),
+    case("section", "toml", "[a]\nˇ\n[b]\nenabled = true\n", "enabled = true", "[a]\nenabled = trueˇ\n[b]\nenabled = true\n"),
+    case("cell", "html", "<tr>\n  <td>Yes</td>\n  ˇ\n  <td>No</td>\n  <td>Yes</td>\n", "<td>Yes</td>", "<tr>\n  <td>Yes</td>\n  <td>Yes</td>ˇ\n  <td>No</td>\n  <td>Yes</td>\n"),
+    case("table-row", "markdown", "| a | b |\n|---|---|\n| 1 | yes |\nˇ\n| 3 | yes |\n", "| 2 | yes |\n", "| a | b |\n|---|---|\n| 1 | yes |\n| 2 | yes |ˇ\n| 3 | yes |\n"),
+    case("numbers", "c", "  0.0, 0.0, 0.0,\n  ˇ\n  1.0, 1.0, 1.0,\n  0.0, 0.0, 0.0,\n", "0.0, 0.0, 0.0,", "  0.0, 0.0, 0.0,\n  0.0, 0.0, 0.0,ˇ\n  1.0, 1.0, 1.0,\n  0.0, 0.0, 0.0,\n"),
+    case("called-below-as-well", "python", "value = ˇ\ncompute()\n", "compute()", "value = compute()ˇ\ncompute()\n"),
+    case("typed-by-the-user", "python", "x = 1\nself.total = compute(ˇ\ny = 2\nself.total = compute(a)\n", "a)", "x = 1\nself.total = compute(a)ˇ\ny = 2\nself.total = compute(a)\n"),
+]  # fmt: skip
+
 BRACKET_ORDER = [
     case(
         "signature-over-two-lines",
@@ -435,6 +473,8 @@ MARKS = [
     ("language", "before", "answer", "after"),
     AUTO_CLOSED
     + BRACKET_ORDER
+    + REPEATS_NEAR
+    + LEGITIMATE
     + APOSTROPHES
     + REPEATS_AFTER
     + REPEATS_BEFORE
