@@ -512,6 +512,7 @@ class Store:
         name = f"data-{max(numbers, default=0) + 1}"
         self._current = self._database = None
         self._database = Database(self._location / name, create=True)
+        upkeep.make_indices(self._database)
         self._present = set()
         self._generation = 0
         self._write_current(schema.Current(version=schema.VERSION, database=name, embedder=""))

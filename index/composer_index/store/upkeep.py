@@ -34,7 +34,7 @@ def _text_index() -> Any:
 
 def make_indices(database: Database) -> None:
     """Makes the indices that are missing. Rows that come later are found all the same, by a scan,
-    until `index_new_rows`.
+    until the next `optimize`.
 
     Raises: StoreError.
     """
@@ -51,7 +51,7 @@ def make_indices(database: Database) -> None:
 
 def _make(table: Table, column: str, config: Any, *, replace: bool = False) -> None:
     name = f"{column}_idx"
-    if table.count_rows() and (replace or name not in _index_names(table)):
+    if replace or name not in _index_names(table):
         table.create_index(column, config=config, name=name, replace=replace)
 
 
