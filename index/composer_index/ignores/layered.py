@@ -19,7 +19,7 @@ FILE_NAME = ".gitignore"
 _MAX_BYTES = 16 << 20
 _BOM = b"\xef\xbb\xbf"
 _STARS_IN_NAME = re.compile(r"(?P<text>[^*?\[\\]*[^*?\[\\/])(?P<stars>\*\*+)(?=/)")
-_STARS_AND_ESCAPED_SLASH = re.compile(r"(?:^|(?<=^!)|(?<=/))\*\*+\\/")
+_STARS_AND_ESCAPED_SLASH = re.compile(r"(?:^|(?<=^!)|(?<=/))\*\*+\\/(?! *\Z)")
 _SET = re.compile(r"\\.|\[[!^]?\]?(?:\\.|\[:\w*:\]|[^\]\\])*\]", re.DOTALL)
 _SET_ITEM = re.compile(r"\[:\w*:\]|\\?(.)-(?!\]\Z)\\?(.)|\\?.", re.DOTALL)
 

@@ -117,6 +117,7 @@ def test_many_random_patterns_and_trees(tmp_path: Path, home: Path, first: int) 
         pytest.param("!foo**/bar", id="negated"),
         pytest.param("foo**/", id="stars at the end"),
         pytest.param("**\\/bar", id="stars before an escaped slash"),
+        pytest.param("/**\\/", id="stars and a backslash at the end"),
         pytest.param("[z-a]", id="backward range"),
         pytest.param("[!z-a]oo", id="negated backward range"),
         pytest.param("foo\\", id="backslash at the end"),
