@@ -34,6 +34,13 @@ def split_words(text: str) -> list[str]:
     return list(chain.from_iterable(map(_REMEMBERED.__getitem__, _RUN.findall(text))))
 
 
+def query_words(query: str) -> list[str]:
+    """Returns the distinct words of a question in order, without those that ask for nothing, unless
+    there are no others."""
+    words = list(dict.fromkeys(split_words(query)))
+    return [word for word in words if word not in _STOP] or words
+
+
 def stem(word: str) -> str:
     """Takes the endings of plurals and verb forms off a lower-case English word.
 
@@ -89,3 +96,10 @@ class _Remembered(dict[str, tuple[str, ...]]):
 
 
 _REMEMBERED = _Remembered()
+
+_STOP = frozenset(
+    split_words(
+        "the a an of to in for and or is are if with on by be this that from as it its which when"
+        " then than into at not will can has have was were been may so do does but"
+    )
+)

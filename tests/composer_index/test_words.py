@@ -3,7 +3,7 @@
 import pytest
 
 from composer_index import words
-from composer_index.words import split_words, stem
+from composer_index.words import query_words, split_words, stem
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,9 @@ def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     remembered = words._REMEMBERED  # pyright: ignore[reportPrivateUsage]
     assert split_words(" ".join(f"name_{number}" for number in range(1000)))[-1] == "999"
     assert len(remembered) <= 10
+
+
+def test_a_question_s_words_are_distinct_and_ask_for_something() -> None:
+    assert query_words("Where is the cache of the caches?") == ["wher", "cach"]
+    assert query_words("to be or not to be") == ["to", "be", "or", "not"]
+    assert query_words("") == []

@@ -1,0 +1,33 @@
+"""Fusion of two rankings by hand-computed scores."""
+
+import pytest
+
+from composer_index.search.fuse import FLOOR, MEANING_WEIGHT, fuse
+
+
+def test_each_ranking_counts_by_its_own_best() -> None:
+    fused = fuse({"a": 20.0, "b": 10.0}, {"b": 0.8, "c": 0.4})
+    assert fused == pytest.approx(
+        {
+            "a": FLOOR + 1.0 + MEANING_WEIGHT * 0.5,  # not among the vectors': as their last
+            "b": FLOOR + 0.5 + MEANING_WEIGHT * 1.0,
+            "c": FLOOR + 0.5 + MEANING_WEIGHT * 0.5,
+        }
+    )
+
+
+def test_scale_does_not_matter() -> None:
+    words, meaning = {1: 3.0, 2: 1.5, 3: 0.2}, {3: 0.9, 4: 0.1}
+    larger = {key: score * 1000 for key, score in words.items()}
+    assert fuse(words, meaning) == pytest.approx(fuse(larger, meaning))
+
+
+def test_one_ranking_alone_keeps_its_order() -> None:
+    words = {"a": 3.0, "b": 2.0, "c": 1.0}
+    assert sorted(fused := fuse(words, {}), key=lambda key: -fused[key]) == ["a", "b", "c"]
+    assert sorted(fused := fuse({}, words), key=lambda key: -fused[key]) == ["a", "b", "c"]
+    assert fuse({}, {}) == {}
+
+
+def test_scores_of_nothing_leave_the_floor() -> None:
+    assert fuse({"a": 0.0}, {"a": -0.5, "b": 0.0}) == {"a": FLOOR, "b": FLOOR}
