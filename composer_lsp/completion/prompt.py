@@ -10,12 +10,20 @@ import re
 from composer_lsp.completion.templates import FimPrompt
 
 CHARS_PER_TOKEN = 3
-"""Estimate that turns the token budget into characters. Files of nine languages have medians of 3.6
-to 4.3 characters a token of Qwen2.5-Coder's tokenizer (minified code 2.7), so that a window rarely
-exceeds its budget; counting exactly would cost a round trip to the engine for each keystroke."""
+"""Of source text. Files of nine languages have medians of 3.6 to 4.3 characters a token of
+Qwen2.5-Coder's tokenizer, minified code 2.4."""
+
+_LONG_RUN = re.compile(r"[A-Za-z0-9+/]{40,}=*")
+"""Data in base64 or hexadecimal (1.1 to 1.9 characters a token)."""
+_DENSE = re.compile(r"[\d\x00-\x08\x0e-\x1f\u0900-\U0010ffff]")
+"""Digits, controls, and scripts with about a character a token (Amharic .8, Hindi 1.0, Chinese 1.7;
+symbols that hardly any text has, such as Braille, .4)."""
+_WIDE = re.compile(r"[\x80-\u08ff]")
+"""Greek (1.2) to Cyrillic (3.0), counted as 1.5."""
 
 _SLACK = 0.25
 """Part of the prefix budget that is left free when the window is placed, for typing into."""
+_STEP_CHARS = 60
 _ANCHOR_CHARS = 200
 _MAX_INSERTED_CHARS = 200
 
@@ -36,29 +44,30 @@ class PromptWindow:
 
     def prompt(self, text: str, offset: int, *, context_tokens: int) -> FimPrompt:
         """The prompt for the cursor at `offset`; the budget covers both parts."""
-        budget_chars = context_tokens * CHARS_PER_TOKEN
         before, after = text[:offset], text[offset:]
-        max_prefix_chars = budget_chars * 2 // 3
+        max_prefix_tokens = context_tokens * 2 // 3
         suffix = self._frozen_suffix(len(before), after)
         if suffix is None:
-            suffix = self._freeze_suffix(after, budget_chars - max_prefix_chars)
+            suffix = self._freeze_suffix(after, context_tokens - max_prefix_tokens)
         self._num_before = len(before)
-        if not self._keeps_start(before, max_prefix_chars):
-            self._start = _window_start(before, int(max_prefix_chars * (1 - _SLACK)))
+        if not self._keeps_start(before, max_prefix_tokens):
+            self._start = _window_start(before, int(max_prefix_tokens * (1 - _SLACK)))
         prefix = before[self._start :]
         self._anchor = prefix[:_ANCHOR_CHARS]
         return FimPrompt(prefix=with_newlines(prefix), suffix=with_newlines(suffix))
 
-    def _keeps_start(self, before: str, max_chars: int) -> bool:
+    def _keeps_start(self, before: str, max_tokens: int) -> bool:
         if not before.startswith(self._anchor, self._start):
             # An edit above moved the window's text; the last place is the one before the cursor.
             moved = before.rfind(self._anchor)
             if moved < 0:
                 return False
             self._start = moved
-        num_chars = len(before) - self._start
-        is_filled = self._start == 0 or num_chars >= max_chars // 2
-        return is_filled and num_chars <= max_chars
+        if len(before) - self._start > max_tokens * CHARS_PER_TOKEN:
+            return False
+        num_tokens = estimated_tokens(before[self._start :])
+        is_filled = self._start == 0 or num_tokens >= max_tokens // 2
+        return is_filled and num_tokens <= max_tokens
 
     def _frozen_suffix(self, num_before: int, after: str) -> str | None:
         """The frozen text if it still follows the cursor, at once or behind what the editor
@@ -80,11 +89,22 @@ class PromptWindow:
             return len(after) - start == len(suffix) and after.endswith(suffix)
         return after.startswith(suffix, start)
 
-    def _freeze_suffix(self, after: str, max_chars: int) -> str:
+    def _freeze_suffix(self, after: str, max_tokens: int) -> str:
         self._num_inserted = 0
-        self._suffix_is_rest = len(after) <= max_chars
-        self._suffix = after if self._suffix_is_rest else _whole_lines(after[:max_chars])
+        num_chars = _num_fitting(after[: max_tokens * CHARS_PER_TOKEN], max_tokens)
+        self._suffix_is_rest = num_chars == len(after)
+        self._suffix = after if self._suffix_is_rest else _whole_lines(after[:num_chars])
         return self._suffix
+
+
+def estimated_tokens(text: str) -> int:
+    """About as many tokens as the text has for a model, rather more than fewer: counting exactly
+    would cost a round trip to the engine for each keystroke."""
+    others = _LONG_RUN.sub("", text)
+    num_dense = len(text) - len(others) + len(_DENSE.findall(others))
+    num_wide = 0 if others.isascii() else len(_WIDE.findall(others))
+    num_thirds = len(text) + 2 * num_dense + num_wide
+    return -(-num_thirds // CHARS_PER_TOKEN)
 
 
 def with_newlines(text: str) -> str:
@@ -92,12 +112,25 @@ def with_newlines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _window_start(before: str, max_chars: int) -> int:
-    if len(before) <= max_chars:
+def _window_start(before: str, max_tokens: int) -> int:
+    nearest = before[max(0, len(before) - max_tokens * CHARS_PER_TOKEN) :]
+    cut = len(before) - _num_fitting(nearest[::-1], max_tokens)
+    if cut == 0:
         return 0
-    cut = len(before) - max_chars
     line = before.find("\n", cut - 1) + 1
     return line if 0 < line < len(before) else cut
+
+
+def _num_fitting(text: str, max_tokens: int) -> int:
+    """How many characters from the start of the text have no more than `max_tokens`."""
+    if estimated_tokens(text) <= max_tokens:
+        return len(text)
+    num_tokens = 0
+    for start in range(0, len(text), _STEP_CHARS):
+        num_tokens += estimated_tokens(text[start : start + _STEP_CHARS])
+        if num_tokens > max_tokens:
+            return start
+    return len(text)
 
 
 def _whole_lines(text: str) -> str:

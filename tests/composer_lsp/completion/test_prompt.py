@@ -2,12 +2,11 @@
 
 import pytest
 
-from composer_lsp.completion.prompt import CHARS_PER_TOKEN, PromptWindow
+from composer_lsp.completion.prompt import PromptWindow, estimated_tokens
 from composer_lsp.completion.templates import FimPrompt
 from tests.composer_lsp.completion.drawn import drawn
 
 CONTEXT_TOKENS = 300
-BUDGET_CHARS = CONTEXT_TOKENS * CHARS_PER_TOKEN
 AFTER = "".join(f"    value_{number} = compute(value_{number})\n" for number in range(60))
 BEFORE = "".join(f"name_{number} = {number}\n" for number in range(60))
 
@@ -15,6 +14,10 @@ BEFORE = "".join(f"name_{number} = {number}\n" for number in range(60))
 def at(window: PromptWindow, picture: str) -> FimPrompt:
     document = drawn(picture)
     return window.prompt(document.text, document.offset, context_tokens=CONTEXT_TOKENS)
+
+
+def num_tokens(prompt: FimPrompt) -> int:
+    return estimated_tokens(prompt.prefix) + estimated_tokens(prompt.suffix)
 
 
 def test_small_document_is_taken_whole() -> None:
@@ -28,14 +31,42 @@ def test_large_document_is_cut_at_lines_within_the_budget() -> None:
     assert BEFORE.endswith("\n" + prompt.prefix.removesuffix("x"))
     assert AFTER.startswith(prompt.suffix.removeprefix("\n"))
     assert prompt.suffix.endswith("\n")
-    assert len(prompt.prefix) + len(prompt.suffix) <= BUDGET_CHARS
-    assert len(prompt.prefix) > BUDGET_CHARS // 3
-    assert len(prompt.suffix) > BUDGET_CHARS // 4
+    assert num_tokens(prompt) <= CONTEXT_TOKENS
+    assert estimated_tokens(prompt.prefix) > CONTEXT_TOKENS // 3
+    assert estimated_tokens(prompt.suffix) > CONTEXT_TOKENS // 4
 
 
 def test_one_long_line_is_cut_anywhere() -> None:
     prompt = at(PromptWindow(), "x" * 5000 + "ˇ" + "y" * 5000)
-    assert 0 < len(prompt.prefix) + len(prompt.suffix) <= BUDGET_CHARS
+    assert 0 < num_tokens(prompt) <= CONTEXT_TOKENS
+
+
+@pytest.mark.parametrize(
+    ("text", "chars_per_token"),
+    [
+        ("1, 2, 3, 44, 57, 9,\n" * 400, 1.05),
+        (
+            "\n".join(["QGtlbGx5IHNhaWQ6IFRoZSBxdWljayBicm93biBmb3gganVtcHMgb3ZlciB0aGU"] * 100),
+            1.33,
+        ),
+        ("0f3a9c77" * 900, 1.13),
+        ("我们在这里测试一个很长的中文句子，看看每个字需要多少个词元。\n" * 200, 1.67),
+        ("यह टोकन गिनने के लिए एक बहुत लंबा वाक्य है।\n" * 200, 1.02),
+        ("Αυτή είναι μια πολύ μεγάλη πρόταση.\n" * 200, 1.2),
+        ("🎉🙂🚀" * 2000, 0.8),
+    ],
+    ids=["digits", "base64", "hex", "chinese", "hindi", "greek", "emoji"],
+)
+def test_dense_text_stays_near_the_budget(text: str, chars_per_token: float) -> None:
+    """The engine's context is twice the budget or more. Measured with Qwen2.5-Coder's tokenizer."""
+    prompt = PromptWindow().prompt(text, len(text) // 2, context_tokens=1500)
+    num_chars = len(prompt.prefix) + len(prompt.suffix)
+    assert 500 < num_chars / chars_per_token < 2000
+
+
+def test_code_keeps_three_characters_a_token() -> None:
+    code = "def total(items):\n    return sum(item.price for item in items)\n"
+    assert estimated_tokens(code) == -(-len(code) // 3)
 
 
 def test_crlf_reaches_the_model_as_newlines() -> None:
@@ -110,7 +141,7 @@ def test_start_moves_only_when_the_budget_is_spent() -> None:
     for number in range(200):
         typed += f"t{number} = 1\n"
         prompt = at(window, f"{BEFORE}{typed}ˇ\n{AFTER}")
-        assert len(prompt.prefix) + len(prompt.suffix) <= BUDGET_CHARS
+        assert num_tokens(prompt) <= CONTEXT_TOKENS
         starts.append(prompt.prefix[:12])
     assert 1 < len(dict.fromkeys(starts)) < 20
 
@@ -119,7 +150,7 @@ def test_cursor_near_the_start_of_the_window_gets_more_before_it() -> None:
     window = PromptWindow()
     at(window, f"{BEFORE}{AFTER}ˇ")
     prompt = at(window, f"{BEFORE}{AFTER[:-600]}ˇ{AFTER[-600:]}")
-    assert len(prompt.prefix) > BUDGET_CHARS // 3
+    assert estimated_tokens(prompt.prefix) > CONTEXT_TOKENS // 3
 
 
 def test_jumping_around_never_loses_the_cursor() -> None:
