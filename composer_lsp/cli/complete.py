@@ -39,7 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE:LINE[:COL]",
         help="the cursor, counted from 1 in characters; without COL, the line's end",
     )
-    parser.add_argument("--json", action="store_true", help="print text, offsets and timings in ms")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print text, offsets, timings in ms and numbers of tokens",
+    )
     parser.add_argument("--model", default=defaults.model, help="model name (default: auto)")
     parser.add_argument(
         "--url", default="", help="an OpenAI-compatible server in place of the local engine"
@@ -114,9 +118,10 @@ async def _complete(place_text: str, settings: TabSettings, *, as_json: bool) ->
     engine = ConfiguredTabEngine(Launcher(EngineSettings), lambda: settings)
     request = CompletionRequest(document=document, offset=offset_of(text, place), trigger="invoked")
     try:
-        suggestion = await Completer(engine, lambda: settings).complete(request)
+        suggestions = await Completer(engine, lambda: settings).complete(request)
     finally:
         await engine.aclose()
+    suggestion = next(iter(suggestions), None)
     if as_json:
         print(_as_json(suggestion, request.offset))
     elif suggestion:
@@ -164,6 +169,7 @@ def _as_json(suggestion: Suggestion | None, offset: int) -> str:
             "timings_ms": {name: round(ms, 1) for name, ms in suggestion.timings.items()}
             if suggestion
             else {},
+            "tokens": dict(suggestion.tokens) if suggestion else {},
         },
         ensure_ascii=False,
     )

@@ -274,4 +274,12 @@ def _show_stages(console: Console, ready_ms: float, cold: _Answer, warm: _Answer
         cells = (answer.stages.get(stage) for answer in (cold, warm))
         table.add_row(stage, *("" if cell is None else f"{cell:.0f}" for cell in cells))
     table.add_row("request to ghost text", f"{cold.wall_ms:.0f}", f"{warm.wall_ms:.0f}")
+    for name, count in (
+        ("tokens from cache", "num_cached_tokens"),
+        ("tokens prefilled", "num_prefill_tokens"),
+        ("tokens decoded", "num_decoded_tokens"),
+    ):
+        cells = [answer.stages.get(count) for answer in (cold, warm)]
+        if any(cell is not None for cell in cells):
+            table.add_row(name, *("" if cell is None else f"{cell:.0f}" for cell in cells))
     console.print(table)

@@ -26,6 +26,8 @@ class CompletionRequest:
     trigger: Trigger = "automatic"
     num_indent_spaces: int | None = None
     """Spaces that one level of indentation takes, or a tab is wide; None guesses from the text."""
+    max_suggestions: int = 1
+    """Different suggestions to look for; those beyond the first cost an answer of the engine each."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,3 +41,6 @@ class Suggestion:
     timings: Mapping[str, float] = field(default_factory=dict[str, float])
     """Milliseconds of each stage: debounce, prompt, queue, prefill, first_token, decode, trim,
     total. A suggestion from memory has `total` alone."""
+    tokens: Mapping[str, int] = field(default_factory=dict[str, int])
+    """What the engine says it did: `num_cached_tokens` and `num_prefill_tokens` of the prompt, and
+    `num_decoded_tokens`. Empty where it says nothing, as when its answer was cut short."""

@@ -1,6 +1,7 @@
 """Suggestions kept in memory while the user types, or accepts, their text piece by piece."""
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from composer_lsp.completion.brackets import unmatched_brackets
@@ -33,21 +34,23 @@ class TypedThrough:
     def remember(self, text: str, offset: int, suggestion: str) -> None:
         """`suggestion` is shown at `offset` of the document `text`."""
         after = text[offset : offset + _ANCHOR_CHARS]
-        self._shown.appendleft(
-            _Shown(
-                text[max(0, offset - _ANCHOR_CHARS) : offset],
-                after,
-                offset + len(after) == len(text),
-                suggestion,
-            )
+        shown = _Shown(
+            text[max(0, offset - _ANCHOR_CHARS) : offset],
+            after,
+            offset + len(after) == len(text),
+            suggestion,
         )
+        if shown in self._shown:
+            self._shown.remove(shown)
+        self._shown.appendleft(shown)
 
     def forget(self) -> None:
         """Drop all, for settings or models that have changed."""
         self._shown.clear()
 
-    def rest(self, text: str, offset: int) -> str | None:
-        """What remains of a suggestion at `offset`; None when none goes on there."""
+    def rests(self, text: str, offset: int) -> Iterator[str]:
+        """What remains of each suggestion that goes on at `offset`, the latest first."""
+        seen: set[str] = set()
         for shown in self._shown:
             num_typed = _num_typed(shown, text, offset)
             if num_typed is None:
@@ -56,16 +59,20 @@ class TypedThrough:
             if inserted is None:
                 continue
             rest = _up_to_inserted(shown.text[num_typed:], inserted)
-            if rest.strip():
-                return rest
-        return None
+            if rest.strip() and rest not in seen:
+                seen.add(rest)
+                yield rest
 
 
 def _num_typed(shown: _Shown, text: str, offset: int) -> int | None:
     """How much of the suggestion stands before the cursor already."""
+    is_all_before = len(shown.before) < _ANCHOR_CHARS
     for num_typed in range(len(shown.text), -1, -1):
         anchored = shown.before + shown.text[:num_typed]
-        if offset >= len(anchored) and text.startswith(anchored, offset - len(anchored)):
+        start = offset - len(anchored)
+        if start < 0 or (is_all_before and start > 0):
+            continue
+        if text.startswith(anchored, start):
             return num_typed
     return None
 

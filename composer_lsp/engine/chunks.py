@@ -3,11 +3,17 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from composer_lsp.completion.completer import TabChunk
+from composer_lsp.completion.tab_engine import TabChunk
 from composer_lsp.completion.trim import FinishReason
 from composer_lsp.engine.sse import first_choice
 
-_LLAMA_CPP_TIMINGS = {"prompt_ms": "prefill_ms", "predicted_ms": "decode_ms"}
+_LLAMA_CPP_TIMINGS = {
+    "prompt_ms": "prefill_ms",
+    "predicted_ms": "decode_ms",
+    "cache_n": "num_cached_tokens",
+    "prompt_n": "num_prefill_tokens",
+    "predicted_n": "num_decoded_tokens",
+}
 
 
 def chunk_of(event: dict[str, Any]) -> TabChunk:

@@ -5,8 +5,10 @@ Each message is written for the user: it names the server, what it said, and the
 
 from collections.abc import Sequence
 
+from composer_lsp.completion.tab_engine import TabEngineError
 
-class EngineError(Exception):
+
+class EngineError(TabEngineError):
     """The engine did not answer."""
 
     is_transient = True

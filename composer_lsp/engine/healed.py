@@ -5,8 +5,8 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from composer_lsp.completion.completer import TabChunk
 from composer_lsp.completion.healing import without_start
+from composer_lsp.completion.tab_engine import TabChunk
 from composer_lsp.engine.chunks import chunk_of, tokens_of
 
 _UNLIKELY_LOGPROB = -4.0

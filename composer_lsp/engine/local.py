@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from composer_inference.endpoint import Endpoint
-from composer_lsp.completion.completer import TabChunk
+from composer_lsp.completion.tab_engine import TabChunk
 from composer_lsp.completion.templates import FimPrompt
 from composer_lsp.config import TabSettings
 from composer_lsp.engine.client import OpenAIClient, local_client
@@ -32,7 +32,13 @@ class LocalTabEngine:
         self._connection: _Connection | None = None
 
     async def complete(
-        self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str], invoked: bool
+        self,
+        prompt: FimPrompt,
+        *,
+        max_tokens: int,
+        stop: Sequence[str],
+        invoked: bool,
+        seed: int | None = None,
     ) -> AsyncGenerator[TabChunk, None]:
         """Raises: EngineError."""
         for is_last_try in (False, True):
@@ -42,7 +48,7 @@ class LocalTabEngine:
                 async with (
                     connection.in_use() as client,
                     aclosing(
-                        self._stream(connection, client, prompt, max_tokens=max_tokens, stop=stop)
+                        self._stream(connection, client, prompt, max_tokens, stop, seed)
                     ) as chunks,
                 ):
                     async for chunk in chunks:
@@ -64,9 +70,9 @@ class LocalTabEngine:
         connection: "_Connection",
         client: OpenAIClient,
         prompt: FimPrompt,
-        *,
         max_tokens: int,
         stop: Sequence[str],
+        seed: int | None,
     ) -> AsyncGenerator[TabChunk, None]:
         settings = self._settings()
         model = await connection.model(settings.model)
@@ -78,6 +84,7 @@ class LocalTabEngine:
             forcing=model.forcing,
             max_tokens=max_tokens,
             stop=stop,
+            seed=seed,
         )
         async with aclosing(chunks):
             async for chunk in chunks:

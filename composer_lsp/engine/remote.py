@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
-from composer_lsp.completion.completer import TabChunk
+from composer_lsp.completion.tab_engine import TabChunk
 from composer_lsp.completion.templates import FimPrompt
 from composer_lsp.config import TabSettings
 from composer_lsp.engine.backoff import Backoff
@@ -30,7 +30,13 @@ class RemoteTabEngine:
         self._last_error: EngineError | None = None
 
     async def complete(
-        self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str], invoked: bool
+        self,
+        prompt: FimPrompt,
+        *,
+        max_tokens: int,
+        stop: Sequence[str],
+        invoked: bool,
+        seed: int | None = None,
     ) -> AsyncGenerator[TabChunk, None]:
         """Raises: EngineError."""
         if self._backoff.remaining_s > 0 and not invoked:
@@ -46,6 +52,7 @@ class RemoteTabEngine:
                 forcing=Forcing.UNKNOWN,
                 max_tokens=max_tokens,
                 stop=stop,
+                seed=seed,
             )
             async with aclosing(chunks):
                 async for chunk in chunks:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
-from composer_lsp.completion.completer import TabChunk
+from composer_lsp.completion.tab_engine import TabChunk
 from composer_lsp.completion.templates import FimPrompt
 from composer_lsp.config import TabSettings
 from composer_lsp.engine.launcher import Launcher
@@ -21,11 +21,19 @@ class ConfiguredTabEngine:
         self._remote: tuple[TabSettings, RemoteTabEngine] | None = None
 
     async def complete(
-        self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str], invoked: bool
+        self,
+        prompt: FimPrompt,
+        *,
+        max_tokens: int,
+        stop: Sequence[str],
+        invoked: bool,
+        seed: int | None = None,
     ) -> AsyncGenerator[TabChunk, None]:
         """Raises: EngineError."""
         engine = await self._current()
-        chunks = engine.complete(prompt, max_tokens=max_tokens, stop=stop, invoked=invoked)
+        chunks = engine.complete(
+            prompt, max_tokens=max_tokens, stop=stop, invoked=invoked, seed=seed
+        )
         async with aclosing(chunks):
             async for chunk in chunks:
                 yield chunk

@@ -5,8 +5,8 @@ from contextlib import aclosing
 from enum import Enum
 from typing import Any
 
-from composer_lsp.completion.completer import TabChunk
 from composer_lsp.completion.prompt import CHARS_PER_TOKEN
+from composer_lsp.completion.tab_engine import TabChunk
 from composer_lsp.completion.templates import FimPrompt, FimTemplate, find_template
 from composer_lsp.engine.chunks import chunk_of
 from composer_lsp.engine.client import OpenAIClient
@@ -14,6 +14,9 @@ from composer_lsp.engine.healed import UnlikelyStartError, beginning_with, behin
 
 _MAX_STOPS = 4
 """Hosted servers refuse more; the trimmer ends the stream at every other sentinel."""
+
+_TEMPERATURE = 0.8
+"""Of answers with a seed: enough for them to differ, and not so much that they stop being code."""
 
 
 class Forcing(Enum):
@@ -36,9 +39,15 @@ async def stream_completion(
     forcing: Forcing,
     max_tokens: int,
     stop: Sequence[str],
+    seed: int | None = None,
 ) -> AsyncGenerator[TabChunk, None]:
-    """Raises: EngineError, UnknownTemplateError."""
+    """The likeliest answer, or with a seed another one.
+
+    Raises: EngineError, UnknownTemplateError.
+    """
     sampling: dict[str, Any] = {"model": model, "temperature": 0, "stop": list(stop)[:_MAX_STOPS]}
+    if seed is not None:
+        sampling |= {"temperature": _TEMPERATURE, "seed": seed}
     if fim_template == "infill":
         # llama.cpp serves it beside /v1, not below it.
         body = {"input_prefix": prompt.prefix, "input_suffix": prompt.suffix}

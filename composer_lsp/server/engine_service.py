@@ -9,8 +9,9 @@ from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing, contextmanager
 
 from composer_inference.endpoint import EndpointError
-from composer_lsp.completion.completer import Completer, TabChunk, TabEngine
+from composer_lsp.completion.completer import Completer
 from composer_lsp.completion.request import CompletionRequest, Suggestion
+from composer_lsp.completion.tab_engine import TabChunk, TabEngine
 from composer_lsp.completion.templates import FimPrompt, UnknownTemplateError
 from composer_lsp.config import TabSettings
 from composer_lsp.engine.client import local_client
@@ -53,7 +54,7 @@ class EngineService:
             with _told_to_users(self._tab()):
                 await self._get_ready()
 
-    async def complete(self, request: CompletionRequest) -> Suggestion | None:
+    async def complete(self, request: CompletionRequest) -> Sequence[Suggestion]:
         with _told_to_users(self._tab()):
             return await self._completer.complete(request)
 
@@ -137,10 +138,18 @@ class _WatchedEngine:
         self._on_answer = on_answer
 
     async def complete(
-        self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str], invoked: bool
+        self,
+        prompt: FimPrompt,
+        *,
+        max_tokens: int,
+        stop: Sequence[str],
+        invoked: bool,
+        seed: int | None = None,
     ) -> AsyncGenerator[TabChunk, None]:
         self._before_answer()
-        chunks = self._engine.complete(prompt, max_tokens=max_tokens, stop=stop, invoked=invoked)
+        chunks = self._engine.complete(
+            prompt, max_tokens=max_tokens, stop=stop, invoked=invoked, seed=seed
+        )
         has_answered = False
         async with aclosing(chunks):
             async for chunk in chunks:

@@ -44,8 +44,11 @@ class CompletionService(Protocol):
         """
         ...
 
-    async def complete(self, request: CompletionRequest) -> Suggestion | None:
-        """Cancelling this stops the engine's work. Raises: ServiceError."""
+    async def complete(self, request: CompletionRequest) -> Sequence[Suggestion]:
+        """The suggestions, the best first. Cancelling this stops the engine's work.
+
+        Raises: ServiceError.
+        """
         ...
 
     def forget(self, uri: str) -> None:

@@ -5,7 +5,7 @@ Mutable, and only on the event loop; what leaves it are immutable snapshots.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -50,11 +50,11 @@ class Session:
         self._configuration = Configuration(editor)
         self._conditions = Conditions(editor, self.board)
         self._service: asyncio.Task[CompletionService] | None = None
-        self._running: Latest[Suggestion | None] = Latest()
+        self._running: Latest[Sequence[Suggestion]] = Latest()
         self._is_paused = False
         self._places: dict[str, tuple[int, int]] = {}
-        self.last_timings: Mapping[str, float] = {}
-        """Milliseconds of each stage of the last suggestion that was given to the client."""
+        self.last_suggestion: Suggestion | None = None
+        """The last one that was given to the client."""
         self._background: set[asyncio.Task[None]] = set()
 
     @property
@@ -96,8 +96,8 @@ class Session:
 
     # Suggestions ---------------------------------------------------------------------------------
 
-    async def suggest(self, request: CompletionRequest) -> Suggestion | None:
-        """A suggestion for this version of the document, None if there is none.
+    async def suggest(self, request: CompletionRequest) -> Sequence[Suggestion]:
+        """Suggestions for this version of the document, the best first.
 
         Raises: SupersededError if a newer request came or the document changed meanwhile.
         """
@@ -106,15 +106,15 @@ class Session:
             await asyncio.wait((task,))
         finally:
             task.cancel()
-        return self.suggestion(request, task)
+        return self.suggestions(request, task)
 
-    def start_suggesting(self, request: CompletionRequest) -> asyncio.Task[Suggestion | None]:
-        """Start, in place of what runs for the same document; `suggestion` gives the result."""
+    def start_suggesting(self, request: CompletionRequest) -> asyncio.Task[Sequence[Suggestion]]:
+        """Start, in place of what runs for the same document; `suggestions` gives the result."""
         key = unquote(request.document.uri)
         self._places[key] = _place(request)
         return self._running.start(key, self._suggest(request))
 
-    def resume_suggesting(self, request: CompletionRequest) -> asyncio.Task[Suggestion | None]:
+    def resume_suggesting(self, request: CompletionRequest) -> asyncio.Task[Sequence[Suggestion]]:
         """What runs for this very place and version, else `start_suggesting`."""
         key = unquote(request.document.uri)
         task = self._running.running(key)
@@ -122,16 +122,16 @@ class Session:
             return task
         return self.start_suggesting(request)
 
-    def suggestion(
-        self, request: CompletionRequest, task: asyncio.Task[Suggestion | None]
-    ) -> Suggestion | None:
+    def suggestions(
+        self, request: CompletionRequest, task: asyncio.Task[Sequence[Suggestion]]
+    ) -> Sequence[Suggestion]:
         """The result of a finished task. Raises: SupersededError."""
         result = self._running.result(task)
         document = self._documents().find(request.document.uri)
         if document is None or document.version != request.document.version:
             raise SupersededError
-        if result is not None:
-            self.last_timings = result.timings
+        if result:
+            self.last_suggestion = result[0]
         return result
 
     def end_suggesting(self, uri: str) -> None:
@@ -150,16 +150,16 @@ class Session:
         self._running.end_all()
         await (await self._get_service()).restart()
 
-    async def _suggest(self, request: CompletionRequest) -> Suggestion | None:
+    async def _suggest(self, request: CompletionRequest) -> Sequence[Suggestion]:
         if self.switches.is_snoozed and request.trigger == "automatic":
-            return None
+            return ()
         with self.board.thinking():
             try:
                 service = await self._get_service()
                 return await service.complete(request)
             except ServiceError as error:
                 self._on_service_error(error)
-                return None
+                return ()
 
     async def _warm_up(self) -> None:
         try:

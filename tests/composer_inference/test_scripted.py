@@ -83,6 +83,27 @@ async def test_limits(backend, sampling, text, reason):
     assert chunks[-1].finish_reason == reason
 
 
+@pytest.mark.parametrize(
+    ("sampling", "texts"),
+    [
+        ({}, {"likeliest"}),
+        ({"seed": 1}, {"likeliest"}),
+        ({"temperature": 0.8, "seed": 0}, {"first"}),
+        ({"temperature": 0.8, "seed": 1}, {"second"}),
+        ({"temperature": 0.8, "seed": 2}, {"first"}),
+        ({"temperature": 0.8}, {"first", "second"}),
+    ],
+)
+async def test_a_seed_chooses_among_sampled_texts(script, sampling, texts):
+    rule = {"match": "", "text": "likeliest", "sampled": ["first", "second"]}
+    backend = ScriptedBackend.from_file(script({"rules": [rule]}))
+    assert await text_of(backend, "x", **sampling) in texts
+
+
+async def test_without_sampled_texts_every_answer_is_the_same(backend):
+    assert await text_of(backend, "x", temperature=0.8, seed=3) == "default"
+
+
 async def test_an_error_follows_the_text(backend):
     texts: list[str] = []
     request = GenerateRequest(prompt=("broken",), sampling=SamplingParams())
@@ -133,6 +154,8 @@ async def test_what_it_cannot_do_is_refused(backend):
         ({"rules": [{"match": "", "txt": "x"}]}, "txt is none of"),
         ({"rules": [{"match": "", "token_delay_ms": "1"}]}, "token_delay_ms is '1'"),
         ({"default": {"text": None}}, "text is None"),
+        ({"default": {"sampled": ["x", 1]}}, "sampled is .'x', 1."),
+        ({"default": {"sampled": "x"}}, "sampled is 'x'"),
     ],
 )
 def test_a_wrong_script_is_told(script, content, says):

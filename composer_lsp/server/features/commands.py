@@ -33,9 +33,12 @@ def register(server: ComposerServer) -> None:
 
 def status(ls: ComposerServer, *arguments: Any) -> JsonObject:
     """What `composer/status` says, for clients that ask instead of listening, and where the last
-    suggestion's time went."""
-    timings = {name: round(ms, 1) for name, ms in ls.session.last_timings.items()}
-    return ls.session.board.current.as_json() | ({"lastCompletion": timings} if timings else {})
+    suggestion's time went: milliseconds of each stage, and numbers of tokens."""
+    status = ls.session.board.current.as_json()
+    if (last := ls.session.last_suggestion) is not None:
+        timings = {name: round(ms, 1) for name, ms in last.timings.items()}
+        status["lastCompletion"] = timings | dict(last.tokens)
+    return status
 
 
 def snooze(ls: ComposerServer, *arguments: Any) -> JsonObject:

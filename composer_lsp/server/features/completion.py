@@ -46,13 +46,13 @@ async def completion(
     except asyncio.CancelledError:
         task.cancel()
         raise
-    suggestion = None
+    suggestions = ()
     if task.done():
         try:
-            suggestion = ls.session.suggestion(request, task)
+            suggestions = ls.session.suggestions(request, task)
         except SupersededError:
             return None
-    items = [_item(document, request, suggestion)] if suggestion is not None else []
+    items = [_item(document, request, suggestion) for suggestion in suggestions[:1]]
     return types.CompletionList(is_incomplete=True, items=items)
 
 

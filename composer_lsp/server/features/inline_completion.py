@@ -1,7 +1,8 @@
 """textDocument/inlineCompletion: ghost text.
 
 An empty list means that there is nothing to show. `null` means that the answer came too late, and
-that the client may keep what it shows until the answer to its newer request.
+that the client may keep what it shows until the answer to its newer request. An explicit request is
+answered with several suggestions where there are, which clients let the user go through.
 """
 
 from dataclasses import replace
@@ -14,6 +15,9 @@ from composer_lsp.server.latest import SupersededError
 from composer_lsp.server.server import ComposerServer
 
 Kind = types.InlineCompletionTriggerKind
+
+_MAX_INVOKED = 3
+"""Suggestions in the answer to an explicit request."""
 
 
 def register(server: ComposerServer) -> None:
@@ -28,11 +32,10 @@ async def inline_completion(
     document = ls.document(params.text_document.uri)
     selected = _Selected(document, params)
     try:
-        suggestion = await ls.session.suggest(selected.request)
+        suggestions = await ls.session.suggest(selected.request)
     except SupersededError:
         return None
-    items = [selected.item(suggestion)] if suggestion is not None else []
-    return types.InlineCompletionList(items=items)
+    return types.InlineCompletionList(items=[*map(selected.item, suggestions)])
 
 
 class _Selected:
@@ -57,6 +60,7 @@ class _Selected:
             document=snapshot,
             offset=self._start + len(self._text),
             trigger="invoked" if is_invoked else "automatic",
+            max_suggestions=_MAX_INVOKED if is_invoked else 1,
         )
 
     def item(self, suggestion: Suggestion) -> types.InlineCompletionItem:

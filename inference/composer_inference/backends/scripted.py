@@ -1,13 +1,16 @@
 """A deterministic backend that answers from a script, for tests of everything around a model.
 
-The script is JSON: `{"rules": [{"match": REGEX, "text": TEXT, "token_delay_ms": 0, "error": null}],
-"default": {"text": ""}}`. The first rule whose regular expression is found in the prompt answers;
-its text is streamed word by word, and its error, if it has one, follows the text. Where none is
-found the default answers; it is empty if the script has none.
+The script is JSON: `{"rules": [{"match": REGEX, "text": TEXT, "sampled": [], "token_delay_ms": 0,
+"error": null}], "default": {"text": ""}}`. The first rule whose regular expression is found in the
+prompt answers; its text is streamed word by word, and its error, if it has one, follows the text.
+Where none is found the default answers; it is empty if the script has none. A request with a
+temperature is answered with one of the texts in `sampled`, if there are any: number `seed` of them,
+counted on from the start again, or any of them without a seed.
 """
 
 import asyncio
 import json
+import random
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +24,7 @@ from composer_inference.backends.base import (
     GenerateChunk,
     GenerateRequest,
     MissingCapabilityError,
+    SamplingParams,
     Timings,
 )
 
@@ -29,6 +33,7 @@ _WORD = re.compile(r"\s*\S+|\s+$")
 _FIELDS: Mapping[str, tuple[type, ...]] = {
     "match": (str,),
     "text": (str,),
+    "sampled": (list,),
     "token_delay_ms": (int, float),
     "error": (str, type(None)),
 }
@@ -42,10 +47,18 @@ class ScriptError(BackendError):
 class Rule:
     match: re.Pattern[str]
     text: str = ""
+    sampled: tuple[str, ...] = ()
+    """Answers to requests with a temperature; none: `text`, whatever the temperature."""
     token_delay_ms: float = 0.0
     """Before each word."""
     error: str | None = None
     """Fail with this message, after the text."""
+
+    def answer(self, sampling: SamplingParams) -> str:
+        if not self.sampled or sampling.temperature == 0:
+            return self.text
+        seed = random.randrange(len(self.sampled)) if sampling.seed is None else sampling.seed
+        return self.sampled[seed % len(self.sampled)]
 
 
 class ScriptedBackend:
@@ -95,7 +108,7 @@ class ScriptedBackend:
         _refuse_constraints(request)
         prompt = "".join(map(str, request.prompt))
         rule = next(rule for rule in self._rules if rule.match.search(prompt))
-        text = _before_stop(rule.text, request.sampling.stop)
+        text = _before_stop(rule.answer(request.sampling), request.sampling.stop)
         words: list[str] = _WORD.findall(text)
         reason: FinishReason = "stop"
         if len(words) > request.sampling.max_tokens:
@@ -151,10 +164,14 @@ def _read_rule(entry: Any) -> Rule:
             raise ValueError(f"{name} is none of {', '.join(_FIELDS)}")
         if not isinstance(value, _FIELDS[name]) or isinstance(value, bool):
             raise TypeError(f"{name} is {value!r}")
+    sampled = cast(list[Any], fields.get("sampled", []))
+    if not all(isinstance(text, str) for text in sampled):
+        raise TypeError(f"sampled is {sampled!r}")
     if "match" not in fields:
         raise ValueError(f"{fields!r} has no match")
     try:
         match = re.compile(fields["match"])
     except re.error as error:
         raise ValueError(f"match is no regular expression: {error}") from error
-    return Rule(**cast(dict[str, Any], {**fields, "match": match}))
+    values: dict[str, Any] = {**fields, "match": match, "sampled": tuple(sampled)}
+    return Rule(**values)

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 
 import pytest
 
-from composer_lsp.completion.completer import Completer, TabChunk
+from composer_lsp.completion.completer import Completer
 from composer_lsp.completion.request import CompletionRequest, Suggestion
+from composer_lsp.completion.tab_engine import TabChunk, TabEngineError
 from composer_lsp.completion.templates import FimPrompt
 from composer_lsp.config import TabSettings
 from tests.composer_lsp.completion.drawn import request_at
@@ -15,10 +17,14 @@ LIMIT_S = 30
 
 
 class FakeEngine:
-    """Implements `TabEngine`: streams `answer` word by word, each step waiting for `gate`."""
+    """Implements `TabEngine`: streams `answer` word by word, each step waiting for `gate`; to a
+    request with a seed it streams that number of `sampled`, and hangs or fails where that says so.
+    """
 
-    def __init__(self, answer: str = "", *, is_open: bool = True) -> None:
+    def __init__(self, answer: str = "", *sampled: str, is_open: bool = True) -> None:
         self.answer = answer
+        self.sampled = sampled
+        self.seeds: list[int | None] = []
         self.gate = asyncio.Event()
         if is_open:
             self.gate.set()
@@ -28,21 +34,35 @@ class FakeEngine:
         self.num_closed_early = 0
         self.started = asyncio.Event()
         self.two_open = asyncio.Event()
+        self.hanging = asyncio.Event()
         self.error: Exception | None = None
         self.num_chunks = 0
 
     async def complete(
-        self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str], invoked: bool
+        self,
+        prompt: FimPrompt,
+        *,
+        max_tokens: int,
+        stop: Sequence[str],
+        invoked: bool,
+        seed: int | None = None,
     ) -> AsyncGenerator[TabChunk, None]:
         self.prompts.append(prompt)
+        self.seeds.append(seed)
+        answer = self.answer if seed is None else self.sampled[seed - 1]
         self.num_open += 1
         self.max_open = max(self.max_open, self.num_open)
         self.started.set()
         if self.num_open == 2:
             self.two_open.set()
         try:
-            for word in self.answer.split(" "):
+            for word in answer.split(" "):
                 await self.gate.wait()
+                if word == "HANG":
+                    self.hanging.set()
+                    await asyncio.Event().wait()
+                if word == "FAIL":
+                    raise TabEngineError("gone")
                 if self.error is not None:
                     raise self.error
                 self.num_chunks += 1
@@ -66,15 +86,19 @@ def completer(engine: FakeEngine, **settings: object) -> Completer:
 
 async def text_of(completer: Completer, request: CompletionRequest) -> str | None:
     async with asyncio.timeout(LIMIT_S):
-        suggestion = await completer.complete(request)
-    return suggestion.text if suggestion else None
+        suggestions = await completer.complete(request)
+    return suggestions[0].text if suggestions else None
+
+
+async def texts_of(completer: Completer, request: CompletionRequest) -> list[str]:
+    async with asyncio.timeout(LIMIT_S):
+        return [suggestion.text for suggestion in await completer.complete(request)]
 
 
 async def test_suggestion_with_every_stage_timed() -> None:
     engine = FakeEngine("1 + 2")
     request = request_at("x = ˇ\n")
-    suggestion = await completer(engine).complete(request)
-    assert suggestion is not None
+    [suggestion] = await completer(engine).complete(request)
     assert (suggestion.text, suggestion.start, suggestion.end) == ("1 + 2", 4, 4)
     assert set(suggestion.timings) == {
         "debounce",
@@ -119,9 +143,9 @@ async def test_newer_request_takes_the_place_of_the_running_one() -> None:
     await engine.started.wait()
     second = asyncio.create_task(tab.complete(request_at("x = 1ˇ\n", version=2)))
     async with asyncio.timeout(LIMIT_S):
-        assert await first is None
+        assert not await first
         engine.gate.set()
-        assert await second is not None
+        assert await second
     assert engine.max_open == 1
     assert engine.num_closed_early == 1
 
@@ -129,7 +153,7 @@ async def test_newer_request_takes_the_place_of_the_running_one() -> None:
 async def test_burst_of_keystrokes_leaves_one_answer_and_one_stream() -> None:
     engine = FakeEngine("value", is_open=False)
     tab = completer(engine)
-    tasks: list[asyncio.Task[Suggestion | None]] = []
+    tasks: list[asyncio.Task[Sequence[Suggestion]]] = []
     for number in range(30):
         picture = "x = " + "1" * number + "ˇ\n"
         tasks.append(asyncio.create_task(tab.complete(request_at(picture, version=number))))
@@ -137,7 +161,7 @@ async def test_burst_of_keystrokes_leaves_one_answer_and_one_stream() -> None:
     engine.gate.set()
     async with asyncio.timeout(LIMIT_S):
         answers = await asyncio.gather(*tasks)
-    assert [answer is not None for answer in answers] == [False] * 29 + [True]
+    assert [bool(answer) for answer in answers] == [False] * 29 + [True]
     assert engine.max_open == 1 and engine.num_open == 0
 
 
@@ -180,7 +204,7 @@ async def test_closing_the_document_ends_its_request() -> None:
     await engine.started.wait()
     tab.close_document("file:///w/a.py")
     async with asyncio.timeout(LIMIT_S):
-        assert await task is None
+        assert not await task
     engine.gate.set()
     assert await text_of(tab, request_at("x = ˇ\n", version=1)) == "value"
 
@@ -224,7 +248,7 @@ async def test_request_that_wants_nothing_ends_the_running_one() -> None:
     await engine.started.wait()
     assert await text_of(tab, request_at("naˇme\n", version=2)) is None
     async with asyncio.timeout(LIMIT_S):
-        assert await task is None
+        assert not await task
     assert engine.num_open == 0
 
 
@@ -235,3 +259,96 @@ async def test_forgetting_asks_anew() -> None:
     tab.forget_suggestions()
     await text_of(tab, request_at("x = ˇ\n"))
     assert len(engine.prompts) == 2
+
+
+# Several suggestions -----------------------------------------------------------------------------
+
+
+def invoked(picture: str, *, version: int = 1) -> CompletionRequest:
+    request = request_at(picture, version=version, trigger="invoked")
+    return replace(request, max_suggestions=3)
+
+
+async def test_others_follow_the_likeliest() -> None:
+    engine = FakeEngine("one", "two", "three", "four")
+    tab = completer(engine)
+    assert await texts_of(tab, invoked("x = ˇ\n")) == ["one", "two", "three"]
+    assert engine.seeds == [None, 1, 2]
+    assert engine.max_open == 1
+
+
+async def test_automatic_requests_ask_once() -> None:
+    engine = FakeEngine("one", "two", "three", "four")
+    assert await texts_of(completer(engine), request_at("x = ˇ\n")) == ["one"]
+    assert engine.seeds == [None]
+
+
+async def test_the_same_and_the_empty_are_dropped() -> None:
+    engine = FakeEngine("one", "one", "", "three")
+    assert await texts_of(completer(engine), invoked("x = ˇ\n")) == ["one", "three"]
+    assert engine.seeds == [None, 1, 2, 3]
+
+
+async def test_the_same_after_trimming_is_dropped() -> None:
+    engine = FakeEngine("a", "a) b", "a   ", "c")
+    texts = await texts_of(completer(engine), invoked("f(ˇ)\n"))
+    assert [text.strip() for text in texts] == ["a", "c"]
+
+
+async def test_nothing_likely_is_nothing_at_all() -> None:
+    engine = FakeEngine("", "two", "three", "four")
+    assert await texts_of(completer(engine), invoked("x = ˇ\n")) == []
+    assert engine.seeds == [None]
+
+
+async def test_no_wait_for_others_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("composer_lsp.completion.generation.ALTERNATIVES_LIMIT_S", 0.05)
+    engine = FakeEngine("one", "two", "HANG", "four")
+    assert await texts_of(completer(engine), invoked("x = ˇ\n")) == ["one", "two"]
+    assert engine.seeds == [None, 1, 2]
+    assert engine.num_open == 0 and engine.num_closed_early == 1
+
+
+async def test_cancelling_while_others_are_looked_for_closes_the_stream() -> None:
+    engine = FakeEngine("one", "HANG")
+    tab = completer(engine)
+    task = asyncio.create_task(tab.complete(invoked("x = ˇ\n")))
+    await engine.hanging.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert engine.num_open == 0 and engine.num_closed_early == 1
+    # The likeliest was there, and need not be asked for again.
+    assert await texts_of(tab, request_at("x = ˇ\n", version=2)) == ["one"]
+    assert engine.seeds == [None, 1]
+
+
+async def test_engine_that_fails_at_others_costs_only_those() -> None:
+    engine = FakeEngine("one", "two", "FAIL", "four")
+    assert await texts_of(completer(engine), invoked("x = ˇ\n")) == ["one", "two"]
+    assert engine.seeds == [None, 1, 2]
+
+
+@pytest.mark.parametrize("shown", ["alpha = 1", "alpine = 2", "beta = 3"])
+async def test_whichever_is_typed_is_served_from_memory(shown: str) -> None:
+    engine = FakeEngine("alpha = 1", "alpine = 2", "beta = 3", "")
+    tab = completer(engine)
+    assert await texts_of(tab, invoked("ˇ\n")) == ["alpha = 1", "alpine = 2", "beta = 3"]
+    for version, num_typed in enumerate(range(1, len(shown)), start=2):
+        text = await text_of(tab, request_at(f"{shown[:num_typed]}ˇ\n", version=version))
+        # While several go on from what was typed, it is the likeliest of them.
+        assert (
+            text
+            == ("alpha = 1" if shown.startswith("alp") and num_typed < 4 else shown)[num_typed:]
+        )
+    assert len(engine.seeds) == 3
+
+
+async def test_asking_again_looks_into_the_memory_first() -> None:
+    engine = FakeEngine("one", "two", "three", "four")
+    tab = completer(engine)
+    assert await texts_of(tab, request_at("x = ˇ\n")) == ["one"]
+    for version in (2, 3):
+        assert await texts_of(tab, invoked("x = ˇ\n", version=version)) == ["one", "two", "three"]
+    assert engine.seeds == [None, 1, 2]
+    assert await texts_of(tab, request_at("x = ˇ\n", version=4)) == ["one"]

@@ -113,7 +113,7 @@ def test_what_is_shown_is_served_while_it_is_typed(
     memory.remember(text, offset, found)
     for num_typed in range(len(found)):
         typed = text[:offset] + found[:num_typed] + text[offset:]
-        rest = memory.rest(typed, offset + num_typed)
+        rest = next(memory.rests(typed, offset + num_typed), None)
         assert rest is None or found.endswith(rest)
         if found[num_typed:].strip():
             assert rest is not None

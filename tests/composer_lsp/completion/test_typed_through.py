@@ -18,7 +18,7 @@ def shown(picture: str = SHOWN, suggestion: str = SUGGESTION) -> TypedThrough:
 
 def rest(memory: TypedThrough, picture: str) -> str | None:
     document = drawn(picture)
-    return memory.rest(document.text, document.offset)
+    return next(memory.rests(document.text, document.offset), None)
 
 
 def test_every_typed_character_is_served_to_the_end() -> None:
@@ -27,6 +27,12 @@ def test_every_typed_character_is_served_to_the_end() -> None:
         picture = SHOWN.replace("ˇ", SUGGESTION[:num_typed] + "ˇ")
         assert rest(memory, picture) == SUGGESTION[num_typed:]
     assert rest(memory, SHOWN.replace("ˇ", SUGGESTION + "ˇ")) is None
+
+
+def test_other_text_at_the_start_of_a_document() -> None:
+    """There is little or nothing before the cursor by which to find the place again."""
+    assert rest(shown("ˇ\n", "alpha"), "betaˇ\n") is None
+    assert rest(shown("xˇ\n", "alpha"), "xxˇ\n") is None
 
 
 def test_deleting_leads_back() -> None:

@@ -39,6 +39,12 @@ def test_json_has_offsets_and_timings(source: Path) -> None:
     answer = json.loads(done.stdout)
     assert answer["text"] == "one two three"
     assert answer["start"] == answer["end"] == len("quick = \nnothing = \r\nμ = ")
+    assert set(answer["tokens"]) == {
+        "num_cached_tokens",
+        "num_prefill_tokens",
+        "num_decoded_tokens",
+    }
+    assert answer["tokens"]["num_decoded_tokens"] == 3
     assert answer["timings_ms"]["total"] >= answer["timings_ms"]["first_token"] >= 0
 
 

@@ -139,7 +139,13 @@ async def test_infill_of_llama_cpp() -> None:
                 "content": "",
                 "stop": True,
                 "stop_type": "limit",
-                "timings": {"prompt_ms": 12.5, "predicted_ms": 3},
+                "timings": {
+                    "cache_n": 40,
+                    "prompt_n": 7,
+                    "prompt_ms": 12.5,
+                    "predicted_n": 1,
+                    "predicted_ms": 3,
+                },
             },
             done=False,
         )
@@ -157,7 +163,13 @@ async def test_infill_of_llama_cpp() -> None:
     assert seen.body["input_suffix"] == PROMPT.suffix
     assert seen.body["n_predict"] == 8
     assert chunks[-1].finish_reason == "length"
-    assert chunks[-1].timings == {"prefill_ms": 12.5, "decode_ms": 3.0}
+    assert chunks[-1].timings == {
+        "num_cached_tokens": 40,
+        "num_prefill_tokens": 7,
+        "prefill_ms": 12.5,
+        "num_decoded_tokens": 1,
+        "decode_ms": 3.0,
+    }
 
 
 async def test_key_comes_from_the_named_variable(monkeypatch: pytest.MonkeyPatch) -> None:

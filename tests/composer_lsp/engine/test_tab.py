@@ -32,17 +32,25 @@ def tokens(*pieces: tuple[str, float]) -> Answer:
     return streamed(*events, {"choices": [{"index": 0, "text": "", "finish_reason": "stop"}]})
 
 
-async def ask(server: FakeServer, prefix: str, forcing: Forcing = Forcing.GRAMMAR) -> str:
+async def ask(
+    server: FakeServer,
+    prefix: str,
+    forcing: Forcing = Forcing.GRAMMAR,
+    *,
+    fim_template: str = "auto",
+    seed: int | None = None,
+) -> str:
     async with on_port(server) as url:
         client = remote_client(RoleSettings(url=url), "tab")
         chunks = stream_completion(
             client,
             FimPrompt(prefix=prefix, suffix=""),
             model="qwen",
-            fim_template="auto",
+            fim_template=fim_template,
             forcing=forcing,
             max_tokens=8,
             stop=(),
+            seed=seed,
         )
         async with aclosing(chunks):
             text = "".join([chunk.text async for chunk in chunks])
@@ -82,6 +90,16 @@ async def test_engine_without_grammar_gets_the_whole_text() -> None:
     [seen] = server.seen
     assert seen.body["prompt"].endswith("x = fo")
     assert "grammar" not in seen.body
+
+
+@pytest.mark.parametrize("fim_template", ["auto", "suffix", "infill"])
+async def test_a_seed_asks_for_another_answer(fim_template: str) -> None:
+    server = FakeServer(tokens(("o", -0.1)))
+    await ask(server, "x = ", fim_template=fim_template)
+    await ask(server, "x = ", fim_template=fim_template, seed=2)
+    likeliest, other = (seen.body for seen in server.seen)
+    assert likeliest["temperature"] == 0 and "seed" not in likeliest
+    assert other["temperature"] == 0.8 and other["seed"] == 2
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from composer_lsp.server.stdio import take_streams
@@ -43,7 +44,7 @@ class FakeService:
     async def warm_up(self) -> None:
         report("warm up")
 
-    async def complete(self, request: CompletionRequest) -> Suggestion | None:
+    async def complete(self, request: CompletionRequest) -> Sequence[Suggestion]:
         text, offset = request.document.text, request.offset
         line = text[:offset].splitlines()[-1] if text[:offset] else ""
         report(f"complete {request.trigger} {request.document.language_id} {line}")
@@ -51,9 +52,13 @@ class FakeService:
         if request.trigger == "automatic" and (
             not tab.enabled or request.document.language_id in tab.disabled_languages
         ):
-            return None
+            return ()
         words = line.split()
-        return await self._act(words[-1] if words else "", text, offset)
+        if words[-1:] == ["several"]:
+            numbers = range(1, request.max_suggestions + 1)
+            return [Suggestion(text=f"<{n}>", start=offset, end=offset) for n in numbers]
+        suggestion = await self._act(words[-1] if words else "", text, offset)
+        return () if suggestion is None else (suggestion,)
 
     async def _act(self, word: str, text: str, offset: int) -> Suggestion | None:
         match word:

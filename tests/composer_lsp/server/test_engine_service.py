@@ -37,6 +37,7 @@ RULES = {
     "rules": [
         {"match": "slow", "text": "word " * 500, "token_delay_ms": 50},
         {"match": "total", "text": "sum(values)"},
+        {"match": "choice", "text": "one", "sampled": ["zero", "one", "two", "three"]},
     ],
     "default": {"text": "42"},
 }
@@ -235,7 +236,35 @@ async def test_the_engine_answers(directory):
         assert await suggest(client, "total = ˇ\n") == ["sum(values)"]
         status = await client.command("composer.status")
         assert status["state"] == "idle"
-        assert {"debounce", "prefill", "first_token", "total"} <= set(status["lastCompletion"])
+        last = status["lastCompletion"]
+        assert {"debounce", "prefill", "first_token", "total"} <= set(last)
+        assert last["num_prefill_tokens"] > 0 == last["num_cached_tokens"]
+
+
+async def test_an_explicit_request_gets_several(directory):
+    async with scripted_engine(directory), composer(directory) as client:
+        # Seed 1 brings the likeliest once more.
+        assert await suggest(client, "choice = ˇ\n", trigger=INVOKED) == ["one", "two", "three"]
+        client.change(URI, 2, {"text": "choice = tw\n"})
+        place = {"line": 0, "character": 11}
+        items = await client.inline_completion(URI, place)
+        assert [item["insertText"] for item in items] == ["o"]
+        last = (await client.command("composer.status"))["lastCompletion"]
+        assert set(last) == {"total"}, "it came from memory"
+
+
+async def test_a_url_that_refuses_seeds_answers_with_one(directory):
+    def answer(server: FakeServer, body: dict):
+        if "seed" in body:
+            return refused(400, {"error": {"message": "unknown field seed"}})(server, body)
+        return streamed(text_event("x + y", "stop"))(server, body)
+
+    server = FakeServer(answer)
+    async with on_port(server) as url, composer(directory, tab={"url": url}) as client:
+        assert await suggest(client, "return ˇ", trigger=INVOKED) == ["x + y"]
+        assert len(server.seen) == 2
+        assert (await client.command("composer.status"))["state"] == "idle"
+        assert client.all("window/showMessage") == []
 
 
 async def test_typing_through_a_suggestion(directory):

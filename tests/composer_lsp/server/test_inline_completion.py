@@ -53,6 +53,15 @@ async def test_the_trigger_is_passed_on(client, events, kind, word):
     assert f"complete {word} python x" in events.all()
 
 
+@pytest.mark.parametrize(
+    ("kind", "texts"), [(INVOKED, ["<1>", "<2>", "<3>"]), (AUTOMATIC, ["<1>"])]
+)
+async def test_several_suggestions_for_an_explicit_request(client, kind, texts):
+    place, items = await suggest(client, "severalˇ)", trigger=kind)
+    assert [item["insertText"] for item in items] == texts
+    assert [apply_item(place.text, item) for item in items] == [f"several{text})" for text in texts]
+
+
 async def test_a_selected_menu_entry_counts_as_typed(client, events):
     entry = {
         "range": {"start": {"line": 0, "character": 2}, "end": {"line": 0, "character": 4}},

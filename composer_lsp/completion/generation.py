@@ -1,0 +1,153 @@
+"""One request's way through the engine: debounce, prompt, stream, trimming; and once more for each
+alternative that was asked for."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field, replace
+
+from composer_lsp.completion.prompt import PromptWindow
+from composer_lsp.completion.request import CompletionRequest, Suggestion
+from composer_lsp.completion.surroundings import Surroundings
+from composer_lsp.completion.tab_engine import TabChunk, TabEngine, TabEngineError
+from composer_lsp.completion.templates import FimPrompt
+from composer_lsp.completion.trim import Trimmer
+from composer_lsp.completion.typed_through import TypedThrough
+from composer_lsp.config import TabSettings
+
+logger = logging.getLogger(__name__)
+
+ALTERNATIVES_LIMIT_S = 1.5
+"""How long the first suggestion is held back for others; no protocol lets them come later."""
+_NUM_SPARE_TRIES = 1
+"""Another answer often turns out to be the same one."""
+_TOKEN_COUNTS = ("num_cached_tokens", "num_prefill_tokens", "num_decoded_tokens")
+
+
+@dataclass(kw_only=True)
+class Generation:
+    engine: TabEngine
+    settings: TabSettings
+    window: PromptWindow
+    memory: TypedThrough
+    request: CompletionRequest
+    known: Sequence[Suggestion]
+    """What the memory has for this place; an answer of the engine's is the first without."""
+    started: float
+    wait_s: float
+    _timings: dict[str, float] = field(default_factory=dict[str, float])
+
+    async def run(self) -> Sequence[Suggestion]:
+        with self._timed("debounce"):
+            await asyncio.sleep(self.wait_s)
+        with self._timed("prompt"):
+            prompt = self.window.prompt(
+                self.request.document.text,
+                self.request.offset,
+                context_tokens=self.settings.context_tokens,
+            )
+        found = list(self.known) or await self._answers(prompt, seed=None)
+        self._remember(found)
+        if found and len(found) < self.request.max_suggestions:
+            await self._add_alternatives(prompt, found)
+            self._remember(found)
+        return found
+
+    def _remember(self, found: Sequence[Suggestion]) -> None:
+        # The one remembered last is the first that the memory answers with.
+        for suggestion in reversed(found):
+            self.memory.remember(self.request.document.text, self.request.offset, suggestion.text)
+
+    async def _add_alternatives(self, prompt: FimPrompt, found: list[Suggestion]) -> None:
+        """Look for others, one after the other, until there are enough or the time is over."""
+        num_tries = self.request.max_suggestions - len(found) + _NUM_SPARE_TRIES
+        try:
+            async with asyncio.timeout(ALTERNATIVES_LIMIT_S):
+                for seed in range(1, num_tries + 1):
+                    known = {suggestion.text.strip() for suggestion in found}
+                    answers = await self._answers(prompt, seed=seed)
+                    found += [answer for answer in answers if answer.text.strip() not in known]
+                    if len(found) == self.request.max_suggestions:
+                        return
+        except TimeoutError:
+            pass
+        except TabEngineError as error:
+            logger.info("no more suggestions: %s", error)
+
+    async def _answers(self, prompt: FimPrompt, *, seed: int | None) -> list[Suggestion]:
+        """One answer, none if nothing of it is worth showing."""
+        trimmer = self._trimmer()
+        timings = dict(self._timings)
+        last = await self._stream(prompt, trimmer, seed, timings)
+        trim_started = time.perf_counter()
+        text = trimmer.finish(last.finish_reason or "stop")
+        timings["trim"] += ms_since(trim_started)
+        timings["total"] = ms_since(self.started)
+        if text is None:
+            return []
+        tokens = {name: int(last.timings[name]) for name in _TOKEN_COUNTS if name in last.timings}
+        return [replace(suggestion_at(self.request, text, timings), tokens=tokens)]
+
+    def _trimmer(self) -> Trimmer:
+        with self._timed("prompt"):
+            return Trimmer(
+                Surroundings.of(
+                    self.request.document.text,
+                    self.request.offset,
+                    language_id=self.request.document.language_id,
+                    num_indent_spaces=self.request.num_indent_spaces,
+                )
+            )
+
+    async def _stream(
+        self, prompt: FimPrompt, trimmer: Trimmer, seed: int | None, timings: dict[str, float]
+    ) -> TabChunk:
+        """Feed the answer to the trimmer until either has enough; return its last chunk."""
+        asked = time.perf_counter()
+        first_ms: float | None = None
+        trim_s = 0.0
+        chunk = TabChunk()
+        stream = self.engine.complete(
+            prompt,
+            max_tokens=self.settings.max_tokens,
+            stop=trimmer.stop,
+            invoked=self.request.trigger == "invoked",
+            seed=seed,
+        )
+        async with aclosing(stream):
+            async for chunk in stream:
+                if first_ms is None and chunk.text:
+                    first_ms = ms_since(asked)
+                trim_started = time.perf_counter()
+                is_enough = trimmer.feed(chunk.text)
+                trim_s += time.perf_counter() - trim_started
+                if is_enough:
+                    break
+        first_ms = ms_since(asked) if first_ms is None else first_ms
+        reported = chunk.timings
+        timings |= {
+            "queue": reported.get("queue_ms", 0.0),
+            "prefill": reported.get("prefill_ms", first_ms),
+            "first_token": first_ms,
+            "decode": reported.get("decode_ms", ms_since(asked) - first_ms),
+            "trim": trim_s * 1000,
+        }
+        return chunk
+
+    @contextmanager
+    def _timed(self, stage: str) -> Generator[None]:
+        started = time.perf_counter()
+        yield
+        self._timings[stage] = self._timings.get(stage, 0.0) + ms_since(started)
+
+
+def suggestion_at(
+    request: CompletionRequest, text: str, timings: Mapping[str, float]
+) -> Suggestion:
+    return Suggestion(text=text, start=request.offset, end=request.offset, timings=timings)
+
+
+def ms_since(started: float) -> float:
+    return (time.perf_counter() - started) * 1000
