@@ -107,6 +107,14 @@ def estimated_tokens(text: str) -> int:
     return -(-num_thirds // CHARS_PER_TOKEN)
 
 
+def halved(prompt: FimPrompt) -> FimPrompt:
+    """The nearer half of each part, for a text that has more tokens than was estimated."""
+    return FimPrompt(
+        prefix=prompt.prefix[len(prompt.prefix) // 2 :],
+        suffix=prompt.suffix[: len(prompt.suffix) // 2],
+    )
+
+
 def with_newlines(text: str) -> str:
     """`text` with `\\n` line endings only, as the models saw them in training."""
     return text.replace("\r\n", "\n").replace("\r", "\n")

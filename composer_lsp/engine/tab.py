@@ -5,11 +5,12 @@ from contextlib import aclosing
 from enum import Enum
 from typing import Any
 
-from composer_lsp.completion.prompt import CHARS_PER_TOKEN
+from composer_lsp.completion.prompt import CHARS_PER_TOKEN, halved
 from composer_lsp.completion.tab_engine import TabChunk
 from composer_lsp.completion.templates import FimPrompt, FimTemplate, find_template
 from composer_lsp.engine.chunks import chunk_of
 from composer_lsp.engine.client import OpenAIClient
+from composer_lsp.engine.errors import RequestRefusedError
 from composer_lsp.engine.healed import UnlikelyStartError, beginning_with, behind_held_text
 
 _MAX_STOPS = 4
@@ -48,23 +49,50 @@ async def stream_completion(
     sampling: dict[str, Any] = {"model": model, "temperature": 0, "stop": list(stop)[:_MAX_STOPS]}
     if seed is not None:
         sampling |= {"temperature": _TEMPERATURE, "seed": seed}
+    for window in (prompt, halved(prompt)):
+        chunks = _answer(
+            client,
+            window,
+            model=model,
+            fim_template=fim_template,
+            forcing=forcing,
+            max_tokens=max_tokens,
+            sampling=sampling,
+        )
+        try:
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    yield chunk
+            return
+        except RequestRefusedError as error:
+            # Tokens were only estimated.
+            if error.code != "context_length_exceeded" or window is not prompt:
+                raise
+
+
+def _answer(
+    client: OpenAIClient,
+    prompt: FimPrompt,
+    *,
+    model: str,
+    fim_template: str,
+    forcing: Forcing,
+    max_tokens: int,
+    sampling: dict[str, Any],
+) -> AsyncGenerator[TabChunk, None]:
     if fim_template == "infill":
         # llama.cpp serves it beside /v1, not below it.
         body = {"input_prefix": prompt.prefix, "input_suffix": prompt.suffix}
-        chunks = _chunks(client, "../infill", body | sampling | {"n_predict": max_tokens})
-    elif fim_template == "suffix":
+        return _chunks(client, "../infill", body | sampling | {"n_predict": max_tokens})
+    if fim_template == "suffix":
         body = {"prompt": prompt.prefix, "suffix": prompt.suffix, "max_tokens": max_tokens}
-        chunks = _chunks(client, "completions", body | sampling)
-    else:
-        template = find_template(fim_template, model)
-        sampling |= {
-            "stop": [*stop, *template.sentinels][:_MAX_STOPS],
-            "max_tokens": max_tokens,
-        }
-        chunks = _healed(client, template, prompt, forcing, sampling)
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            yield chunk
+        return _chunks(client, "completions", body | sampling)
+    template = find_template(fim_template, model)
+    sampling = sampling | {
+        "stop": [*sampling["stop"], *template.sentinels][:_MAX_STOPS],
+        "max_tokens": max_tokens,
+    }
+    return _healed(client, template, prompt, forcing, sampling)
 
 
 async def _healed(
