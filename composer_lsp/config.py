@@ -63,9 +63,22 @@ class EngineSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class IndexSettings:
+    """What the workspace's code is found by. It lies in the user's cache folder."""
+
+    enabled: bool = True
+    """Index the window's folders, in a process of its own at a low priority."""
+    include_secret: tuple[str, ...] = ()
+    """Files that hold secrets by their names (`.env`, keys) and are to be indexed all the same: patterns in git-ignore syntax, relative to the folder."""
+    workspace_symbols: bool = True
+    """Answer the editor's search for symbols of the workspace. Another language server of yours may do it better."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
     tab: TabSettings = field(default_factory=TabSettings)
     agent: AgentSettings = field(default_factory=AgentSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
+    index: IndexSettings = field(default_factory=IndexSettings)
     model_download: ModelDownload = "ask"
     """What to do when the chosen model is not on this machine: `ask` first, fetch it `always`, or `never`."""

@@ -63,6 +63,11 @@ class IndexClient:
     def is_running(self) -> bool:
         return self._process is not None and self._process.returncode is None
 
+    @property
+    def wait_s(self) -> float:
+        """Seconds until a worker that died may be started again."""
+        return self._backoff.remaining_s
+
     async def start(self) -> None:
         """Raises: WorkerError if the worker cannot run now."""
         async with self._starting:

@@ -22,6 +22,8 @@ SECTION = "composer"
 _MINIMUM = {"max_tokens": 1, "context_tokens": 64}
 """Smallest useful value of a field; every other number may be 0."""
 
+_GLOB_FIELDS = frozenset({"disabled_paths", "include_secret"})
+
 _EDITOR_KEYS = frozenset({"server", "serverPath", "trace"})
 """Keys of the same section that are for the editor's plugin and reach us with the rest."""
 
@@ -105,7 +107,7 @@ def _parse_value(
         _check_range(result, _MINIMUM.get(field.name, 0))
     if field.name == "fim_template" and result not in (names := _fim_templates()):
         raise _BadValueError(_one_of(names))
-    if field.name == "disabled_paths" and result:
+    if field.name in _GLOB_FIELDS and result:
         _check_globs(cast("tuple[str, ...]", result))
     return result
 

@@ -1,0 +1,176 @@
+"""One window's index: folders and unsaved text go out to the worker, answers come back."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from composer_inference.environment import cache_dir, state_dir
+from composer_lsp.config import IndexSettings
+from composer_lsp.index.client import IndexClient, Message, WorkerError
+
+logger = logging.getLogger(__name__)
+
+BUFFER_DELAY_S = 0.3
+"""After the last keystroke, before unsaved text is sent: a worker at low priority, and nothing on
+the keystroke's path, has to keep up."""
+
+
+class IndexHost(Protocol):
+    """What the index needs of the window."""
+
+    @property
+    def index_settings(self) -> IndexSettings: ...
+
+    def index_roots(self) -> Sequence[str]:
+        """The workspace folders' paths on this machine."""
+        ...
+
+    def on_index_progress(self, root: str, done: int, left: int) -> None:
+        """`left` 0: all that is known to have changed is indexed."""
+        ...
+
+    def on_index_message(self, text: str) -> None:
+        """For the user."""
+        ...
+
+
+def worker_command() -> list[str]:
+    # -P: a module of the workspace must not stand in for one of ours.
+    return [sys.executable, "-P", "-m", "composer_index.worker.main", str(cache_dir())]
+
+
+class IndexService:
+    """Event loop only. Requests raise WorkerError."""
+
+    def __init__(self, host: IndexHost, command: Callable[[], Sequence[str]] = worker_command):
+        self._host = host
+        self._unsaved: dict[str, str] = {}
+        self._sending: dict[str, asyncio.TimerHandle] = {}
+        self._opened: dict[str, tuple[str, ...]] = {}
+        self._is_paused = False
+        self._restart: asyncio.Future[None] | None = None
+        self._client = IndexClient(
+            command(), log=state_dir() / "index.log", state=self._state, on_event=self._on_event
+        )
+
+    @property
+    def is_paused(self) -> bool:
+        return self._is_paused
+
+    async def refresh(self) -> None:
+        """Start the worker if there is a folder to index; follow the settings and the folders."""
+        wanted = self._wanted()
+        for root in self._opened.keys() - wanted.keys():
+            self._client.notify("close", {"root": root})
+        for root, include_secret in wanted.items():
+            if self._opened.get(root) != include_secret:
+                self._client.notify("open", {"root": root, "include_secret": include_secret})
+        self._opened = wanted
+        if wanted:
+            await self._client.start()
+
+    async def close(self) -> None:
+        for timer in self._sending.values():
+            timer.cancel()
+        if self._restart is not None:
+            self._restart.cancel()
+        await self._client.close()
+
+    # What changes. --------------------------------------------------------------------------------
+
+    def document_changed(self, path: str, read: Callable[[], str]) -> None:
+        """A document differs from its file; `read` gives its text when it is needed."""
+        if (timer := self._sending.pop(path, None)) is not None:
+            timer.cancel()
+        if self._opened:
+            loop = asyncio.get_running_loop()
+            self._sending[path] = loop.call_later(BUFFER_DELAY_S, self._send_buffer, path, read)
+
+    def document_saved(self, path: str) -> None:
+        self.document_closed(path)
+        self.files_changed([path])
+
+    def document_closed(self, path: str) -> None:
+        if (timer := self._sending.pop(path, None)) is not None:
+            timer.cancel()
+        if self._unsaved.pop(path, None) is not None:
+            self._client.notify("buffer", {"path": path, "text": None})
+
+    def files_changed(self, paths: Sequence[str]) -> None:
+        """Hints of a client's watcher: files that may have changed, appeared or gone."""
+        self._client.notify("changed", {"paths": list(paths)})
+
+    def reconcile(self) -> None:
+        """Anything may have changed, as while the window was away."""
+        self._client.notify("reconcile", {})
+
+    def pause(self, *, paused: bool) -> None:
+        self._is_paused = paused
+        self._client.notify("pause", {"paused": paused})
+
+    # Questions. -----------------------------------------------------------------------------------
+
+    async def search(
+        self, query: str, *, limit: int = 10, glob: str | None = None, language: str | None = None
+    ) -> Mapping[str, Any]:
+        """`results`, best first, and each root's state: `cold`, `building` or `ready`."""
+        params = {"query": query, "limit": limit, "glob": glob, "language": language}
+        return await self._request("search", params)
+
+    async def symbols(self, query: str, *, limit: int = 100) -> Sequence[Mapping[str, Any]]:
+        return await self._request("symbols", {"query": query, "limit": limit})
+
+    async def status(self) -> Sequence[Mapping[str, Any]]:
+        return await self._request("status", {})
+
+    async def rebuild(self) -> None:
+        await self._request("rebuild", {})
+
+    async def _request(self, method: str, params: Mapping[str, Any]) -> Any:
+        if not self._host.index_settings.enabled:
+            raise WorkerError("the index is off; the setting composer.index.enabled turns it on")
+        if not self._wanted():
+            raise WorkerError("this window has no folder open, so there is nothing to index")
+        await self.refresh()
+        return await self._client.request(method, params)
+
+    # Within. --------------------------------------------------------------------------------------
+
+    def _wanted(self) -> dict[str, tuple[str, ...]]:
+        settings = self._host.index_settings
+        roots = self._host.index_roots() if settings.enabled else ()
+        return dict.fromkeys(roots, settings.include_secret)
+
+    def _state(self) -> Iterator[Message]:
+        for root, include_secret in self._opened.items():
+            yield "open", {"root": root, "include_secret": include_secret}
+        for path, text in self._unsaved.items():
+            yield "buffer", {"path": path, "text": text}
+        if self._is_paused:
+            yield "pause", {"paused": True}
+
+    def _send_buffer(self, path: str, read: Callable[[], str]) -> None:
+        del self._sending[path]
+        text = read()
+        self._unsaved[path] = text
+        self._client.notify("buffer", {"path": path, "text": text})
+
+    def _on_event(self, method: str, params: Mapping[str, Any]) -> None:
+        if method == "progress":
+            self._host.on_index_progress(params["root"], params["done"], params["left"])
+        elif method == "message":
+            self._host.on_index_message(params["message"])
+        elif method == "ended":
+            for root in self._opened:
+                self._host.on_index_progress(root, 0, 0)
+            self._restart = asyncio.ensure_future(self._start_again())
+
+    async def _start_again(self) -> None:
+        while True:
+            await asyncio.sleep(self._client.wait_s)
+            try:
+                return await self.refresh()
+            except WorkerError as error:
+                logger.info("%s", error)

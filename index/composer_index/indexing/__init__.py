@@ -1,0 +1,1 @@
+"""Bringing a root's store up to date with its files."""

@@ -1,0 +1,179 @@
+"""Brings one root's store up to date with its files, a batch at a time.
+
+Events are hints, and `plan` is the truth: it compares the listing with what the store knows. Between
+two batches the caller may pause, stop, or put files first.
+"""
+
+import hashlib
+import time
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from composer_index.chunk import ParsedFile, SkippedFile
+from composer_index.embedding.static import StaticEmbedder
+from composer_index.files.listing import Listing, file_at, list_files
+from composer_index.files.order import in_order, recently_committed
+from composer_index.files.read import ReadError, TooLargeError, read_file
+from composer_index.files.reconcile import reconcile, settled
+from composer_index.ignores.rules import Rules
+from composer_index.parsing import parse_file
+from composer_index.parsing.skip import MAX_BYTES
+from composer_index.store.records import FileStat, IndexedFile
+from composer_index.store.store import Store
+from composer_index.words import split_words
+
+BATCH_BYTES = 1_000_000
+"""Of source a batch: a second of work on a slow core."""
+BATCH_FILES = 250
+
+_Read = tuple[ParsedFile | SkippedFile, FileStat]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progress:
+    num_done: int
+    """Files since the last time that none was left."""
+    num_left: int
+    """Files that are known to have changed and are not stored yet."""
+
+
+class Indexer:
+    """For one thread, the store's writer. Its methods raise what `Store`'s changes raise."""
+
+    def __init__(self, rules: Rules, store: Store, embedder: StaticEmbedder) -> None:
+        self._rules = rules
+        self._store = store
+        self._embedder = embedder
+        self._urgent: dict[str, None] = {}
+        self._queue: deque[str] = deque()
+        self._num_done = 0
+        self.listing = Listing()
+        """What the last `plan` skipped, and what it wants the user told."""
+        self.must_purge = False
+        """Files that are there became hidden: their text has to leave the disk too."""
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(num_done=self._num_done, num_left=len(self._urgent) + len(self._queue))
+
+    def plan(self, open_paths: Collection[str] = ()) -> None:
+        """Finds out what has changed, forgets what is gone, and queues the rest: what somebody is
+        likely to ask about first."""
+        self.listing = Listing()
+        known = (
+            (file.path, file.stat.size, file.stat.mtime_ns) for file in self._store.known_files()
+        )
+        difference = reconcile(known, list_files(self._rules, self.listing))
+        changed = [file.path for file in difference.changed]
+        recent = recently_committed(self._rules.root) if changed else []
+        wanted = set(changed)
+        self._queue = deque(
+            in_order(
+                changed,
+                open_paths=[path for path in open_paths if path in wanted],
+                recent=[path for path in recent if path in wanted],
+            )
+        )
+        self._forget(difference.gone)
+
+    def touch(self, paths: Iterable[str]) -> None:
+        """Queues files that may have changed, appeared or gone, before all others."""
+        self._urgent.update(dict.fromkeys(paths))
+
+    def forget_folders(self, folders: Collection[str]) -> None:
+        """Forgets all files below folders that are gone."""
+        if folders:
+            prefixes = tuple(f"{folder}/" for folder in folders)
+            known = (file.path for file in self._store.known_files())
+            self._store.delete_files([path for path in known if path.startswith(prefixes)])
+
+    def step(self) -> bool:
+        """Stores one batch. Returns whether more is left; where none is, all is in the indices."""
+        if self._urgent:
+            paths = list(self._urgent)[:BATCH_FILES]
+            for path in paths:
+                del self._urgent[path]
+            # Planned files need no second look: a changed ignore file brings a new plan.
+            hidden = self._rules.hidden_many(paths)
+            self._store_files([path for path in paths if path not in hidden], gone=list(hidden))
+        else:
+            paths = self._planned()
+            self._store_files(paths, gone=[])
+        self._num_done += len(paths)
+        if self._urgent or self._queue:
+            return True
+        if self._num_done > BATCH_FILES:
+            self._store.refresh_indices()
+        self._num_done = 0
+        return False
+
+    def _planned(self) -> list[str]:
+        """The next files of the queue."""
+        paths: list[str] = []
+        num_bytes = 0
+        while self._queue and num_bytes < BATCH_BYTES and len(paths) < BATCH_FILES:
+            path = self._queue.popleft()
+            file = file_at(self._rules, path)
+            num_bytes += file.size if file else 0
+            paths.append(path)
+        return paths
+
+    def _store_files(self, paths: Sequence[str], gone: list[str]) -> None:
+        read: list[_Read] = []
+        for path in paths:
+            found = self._read(path)
+            if found is None:
+                gone.append(path)
+            else:
+                read.append(found)
+        parsed = [(each, stat) for each, stat in read if isinstance(each, ParsedFile)]
+        self._store.upsert_files(self._embedded(parsed))
+        self._store.mark_skipped(
+            (each, stat) for each, stat in read if isinstance(each, SkippedFile)
+        )
+        self._forget(gone)
+
+    def _forget(self, paths: Sequence[str]) -> None:
+        if paths:
+            self.must_purge |= any(file_at(self._rules, path) for path in paths)
+            self._store.delete_files(paths)
+
+    def _embedded(self, files: Sequence[tuple[ParsedFile, FileStat]]) -> list[IndexedFile]:
+        # All chunks of the batch at once, which is several times quicker than file by file.
+        words = [[split_words(chunk.text) for chunk in parsed.chunks] for parsed, _ in files]
+        vectors = self._embedder.embed_words(list(chain.from_iterable(words)))
+        indexed: list[IndexedFile] = []
+        start = 0
+        for (parsed, stat), each in zip(files, words, strict=True):
+            end = start + len(each)
+            indexed.append(
+                IndexedFile(
+                    parsed=parsed,
+                    stat=stat,
+                    words=tuple(map(" ".join, each)),
+                    vectors={self._embedder.name: vectors[start:end]},
+                )
+            )
+            start = end
+        return indexed
+
+    def _read(self, path: str) -> _Read | None:
+        """None if it is not to be had any more."""
+        read_at_ns = time.time_ns()
+        file = file_at(self._rules, path)
+        if file is None:
+            return None
+        digest = ""
+        try:
+            data = read_file(self._rules.root, path, max_bytes=MAX_BYTES)
+        except TooLargeError:
+            parsed = SkippedFile(path=path, reason="huge")
+        except ReadError:
+            return None
+        else:
+            digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+            parsed = parse_file(path, data)
+        changed_ns = settled(file.changed_ns, read_at_ns)
+        return parsed, FileStat(size=file.size, mtime_ns=changed_ns, content_hash=digest)

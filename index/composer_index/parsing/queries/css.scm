@@ -1,0 +1,5 @@
+(rule_set (selectors) @name (block) @body) @class
+(keyframes_statement (keyframes_name) @name) @function
+(stylesheet (rule_set (block (declaration (property_name) @name @if.custom) @variable)))
+
+(import_statement [(string_value) (call_expression (arguments (_) @import))] @import)

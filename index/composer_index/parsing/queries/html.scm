@@ -1,0 +1,10 @@
+(element (start_tag (attribute
+  (attribute_name) @if.id
+  (quoted_attribute_value (attribute_value) @name)))) @field
+
+(attribute
+  (attribute_name) @if.src
+  (quoted_attribute_value (attribute_value) @import))
+(element (start_tag
+  (tag_name) @if.link
+  (attribute (attribute_name) @if.href (quoted_attribute_value (attribute_value) @import))))

@@ -1,0 +1,9 @@
+(class name: (_) @name) @class
+(module name: (_) @name) @module
+(method name: (_) @name) @method
+(singleton_method name: (_) @name) @method
+(assignment left: (constant) @name) @constant
+
+(call
+  method: (identifier) @if.import
+  arguments: (argument_list . (string) @import))

@@ -1,0 +1,279 @@
+"""One workspace root's index: what a Python program asks, and what the worker keeps current.
+
+index = RootIndex(Path("project"), cache_dir=Path.home() / ".cache" / "composer")
+index.open()
+index.refresh()
+for result in index.search("where are redirects followed"):
+    print(result.path, result.start_line, result.symbol)
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from composer_index.chunk import ParsedFile
+from composer_index.embedding.static import StaticEmbedder
+from composer_index.files.changes import Batch
+from composer_index.files.listing import list_files
+from composer_index.ignores.rules import Rules
+from composer_index.parsing import parse_file
+from composer_index.search.cold import search_text
+from composer_index.search.result import Result
+from composer_index.search.shadow import Shadow
+from composer_index.store.errors import NotWriterError
+from composer_index.store.location import store_location
+from composer_index.store.records import FoundDefinition, StoreEvent
+from composer_index.words import split_words
+
+if TYPE_CHECKING:
+    from composer_index.indexing.indexer import Indexer, Progress
+    from composer_index.search.query import Reference, Searcher
+    from composer_index.store.store import Store
+
+GRACE_S = 60.0
+MANY_WAITING = 200
+"""With so many files waiting to be indexed, text is searched beside the store."""
+
+State = Literal["cold", "building", "ready"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Status:
+    root: str
+    state: State
+    is_writer: bool
+    num_files: int
+    num_chunks: int
+    num_waiting: int
+    skipped: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Files that are not indexed, by reason."""
+    disk_bytes: int = 0
+    location: str = ""
+
+
+class RootIndex:
+    """Searches may come from any thread, at any time; changes belong to one thread.
+
+    `on_event` is told what the user should know, in any thread.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        cache_dir: Path,
+        include_secret: tuple[str, ...] = (),
+        on_event: Callable[[StoreEvent], None] = lambda event: None,
+    ) -> None:
+        """Raises: PatternError for a pattern of `include_secret` that is none."""
+        self._rules = Rules(root, include_secret=include_secret)
+        self._include_secret = include_secret
+        self._on_event = on_event
+        self.location = store_location(cache_dir, root)
+        self._store: Store | None = None
+        self._searcher: Searcher | None = None
+        self._indexer: Indexer | None = None
+        self._embedder: StaticEmbedder | None = None
+        self._buffers: dict[str, ParsedFile] = {}
+        self._buffers_lock = threading.Lock()
+        self._has_planned = False
+
+    @property
+    def root(self) -> str:
+        """Without symbolic links."""
+        return self._rules.root
+
+    def open(self) -> None:
+        """Open the store. Slow (it imports lancedb), so searches before it answer from text.
+
+        Raises: StoreError.
+        """
+        from composer_index.indexing.indexer import Indexer
+        from composer_index.search.query import Searcher
+        from composer_index.store.store import Store
+
+        self._embedder = StaticEmbedder()
+        self._store = Store.open(self.location, self._on_event)
+        self._indexer = Indexer(self._rules, self._store, self._embedder)
+        searcher = Searcher(self._store, self._embedder)
+        searcher.shadow = self._shadow()
+        self._searcher = searcher
+
+    def close(self) -> None:
+        """Let another process write."""
+        if self._store is not None:
+            self._store.close()
+        self._store = self._searcher = self._indexer = None
+
+    # Keeping current: one thread. -----------------------------------------------------------------
+
+    def become_writer(self) -> bool:
+        """Whether this process writes; takes over if nobody does. Raises: StoreFullError."""
+        return self._opened().try_become_writer()
+
+    def plan(self) -> None:
+        """Compare the files with the store. Raises what `Store`'s changes raise."""
+        self._indexing().plan(open_paths=tuple(self._buffers))
+        self._has_planned = True
+
+    def note(self, batch: Batch) -> None:
+        """Take hints of what changed. Raises what `Store`'s changes raise."""
+        self._indexing().forget_folders(batch.folders)
+        self._indexing().touch(batch.paths)
+
+    def step(self) -> bool:
+        """Index one batch; whether more is left. Raises what `Store`'s changes raise."""
+        return self._indexing().step()
+
+    def compact(self, *, grace_s: float = GRACE_S) -> bool:
+        """One step of upkeep for idle times; whether to call again, `grace_s` seconds from now. What
+        became hidden has left the disk when it returns False. What a reader may still be reading
+        stays for `grace_s`. Raises what `Store`'s changes raise."""
+        indexer = self._indexing()
+        is_more = self._opened().compact(purge=indexer.must_purge, grace_s=grace_s)
+        indexer.must_purge &= is_more
+        return is_more
+
+    def refresh(self, on_progress: "Callable[[Progress], None]" = lambda progress: None) -> None:
+        """Bring the store up to date, to the end.
+
+        Raises: NotWriterError if another process does it; StoreFullError; StoreBrokenError.
+        """
+        if not self.become_writer():
+            raise NotWriterError("another process keeps this workspace's index current")
+        self.plan()
+        on_progress(self.progress)
+        while self.step():
+            on_progress(self.progress)
+
+    def clear(self) -> None:
+        """Forget everything. Raises: NotWriterError, StoreFullError."""
+        self._opened().clear()
+        self._has_planned = False
+
+    @property
+    def progress(self) -> "Progress":
+        return self._indexing().progress
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """What the last `plan` wants the user told."""
+        return self._indexing().listing.notices
+
+    # Unsaved buffers ------------------------------------------------------------------------------
+
+    def set_buffer(self, path: str, text: str | None) -> None:
+        """The unsaved text of a file, which hides the disk's; None: the disk's is the truth again.
+
+        `path` is relative to the root. Hidden files stay hidden.
+        """
+        parsed = None
+        if (
+            text is not None
+            and Rules(self.root, include_secret=self._include_secret).hidden(path) is None
+        ):
+            found = parse_file(path, text.encode("utf-8", "replace"))
+            parsed = found if isinstance(found, ParsedFile) else None
+        with self._buffers_lock:
+            if parsed is None:
+                self._buffers.pop(path, None)
+            else:
+                self._buffers[path] = parsed
+            if self._searcher is not None:
+                self._searcher.shadow = self._shadow()
+
+    def _shadow(self) -> Shadow:
+        assert self._embedder is not None
+        vectors = {
+            path: self._embedder.embed_words([split_words(chunk.text) for chunk in parsed.chunks])
+            for path, parsed in self._buffers.items()
+        }
+        return Shadow(files=dict(self._buffers), vectors=vectors)
+
+    # Questions: any thread. -----------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        indexer = self._indexer
+        if indexer is None or self._store is None:
+            return "cold"
+        if self._store.is_writer and (
+            not self._has_planned or indexer.progress.num_left > MANY_WAITING
+        ):
+            return "building"
+        return "ready"
+
+    def search(
+        self, query: str, k: int = 10, path_glob: str | None = None, language: str | None = None
+    ) -> list[Result]:
+        """The `k` best places for a question or some words, best first. While the index is not
+        complete, text is searched as well; such results know no language and no symbol."""
+        searcher = self._searcher
+        found = searcher.search(query, k, path_glob, language) if searcher else []
+        if self.state == "ready" or language:
+            return found
+        rules = Rules(self.root, include_secret=self._include_secret)
+        paths = [file.path for file in list_files(rules)]
+        cold = search_text(Path(self.root), paths, query, k, path_glob)
+        return _in_turn(found, cold)[:k]
+
+    def definitions(self, name: str) -> list[FoundDefinition]:
+        return self._searcher.definitions(name) if self._searcher else []
+
+    def references(self, name: str, limit: int = 200) -> "list[Reference]":
+        return self._searcher.references(name, limit) if self._searcher else []
+
+    def symbols(self, query: str, limit: int = 100) -> list[FoundDefinition]:
+        return self._searcher.symbols(query, limit) if self._searcher else []
+
+    def status(self) -> Status:
+        store = self._store
+        if store is None:
+            return Status(
+                root=self.root,
+                state="cold",
+                is_writer=False,
+                num_files=0,
+                num_chunks=0,
+                num_waiting=0,
+                location=str(self.location),
+            )
+        counts = store.counts()
+        return Status(
+            root=self.root,
+            state=self.state,
+            is_writer=store.is_writer,
+            num_files=counts.num_files,
+            num_chunks=counts.num_chunks,
+            num_waiting=self.progress.num_left,
+            skipped=dict(counts.num_skipped),
+            disk_bytes=counts.disk_bytes,
+            location=str(self.location),
+        )
+
+    def _opened(self) -> "Store":
+        assert self._store is not None, "open comes first"
+        return self._store
+
+    def _indexing(self) -> "Indexer":
+        assert self._indexer is not None, "open comes first"
+        return self._indexer
+
+
+def _in_turn(indexed: Sequence[Result], cold: Sequence[Result]) -> list[Result]:
+    """Results of both kinds by turns: their scores do not compare. Where they show the same lines
+    the indexed one, which knows more, stays."""
+    fresh = [each for each in cold if not any(_overlap(each, other) for other in indexed)]
+    pairs = zip_longest(indexed, fresh)
+    return [each for pair in pairs for each in pair if each is not None]
+
+
+def _overlap(one: Result, other: Result) -> bool:
+    return (
+        one.path == other.path
+        and one.start_line <= other.end_line
+        and other.start_line <= one.end_line
+    )

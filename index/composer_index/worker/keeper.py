@@ -1,0 +1,168 @@
+"""Keeps one root's index current: plans, indexes, listens for changes, tidies up when idle."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+from composer_index.files.changes import Batch
+from composer_index.files.watch import batches
+from composer_index.ignores.rules import Rules
+from composer_index.root import RootIndex
+from composer_index.store.errors import NotWriterError, StoreError, StoreFullError
+
+logger = logging.getLogger(__name__)
+
+MAX_NUM_PATHS = 2000
+"""Hints held; of more, a plan takes their place."""
+TAKEOVER_S = 5.0
+"""How often a reader looks whether the writer is gone."""
+FULL_S = 30.0
+"""How often a full disk is tried again."""
+IDLE_S = 20.0
+"""Without work, before the store is tidied up."""
+COMPACT_GRACE_S = 61.0
+"""Between two steps of it; longer than `Store` leaves what a reader may still be reading."""
+
+_Answer = TypeVar("_Answer")
+
+
+class Keeper:
+    """Starts at once. Event loop only; the index's changes run in `writing`'s one thread."""
+
+    def __init__(
+        self,
+        index: RootIndex,
+        writing: ThreadPoolExecutor,
+        tell: Callable[[str, Mapping[str, Any]], None],
+    ) -> None:
+        self.index = index
+        self._writing = writing
+        self._tell = tell
+        self._hints = Batch()
+        self._must_plan = True
+        self._is_paused = False
+        self._work = asyncio.Event()
+        self._work.set()
+        self._told_notices: set[str] = set()
+        self._tasks = [
+            asyncio.create_task(self._keep_current()),
+            asyncio.create_task(self._watch()),
+        ]
+
+    @property
+    def is_paused(self) -> bool:
+        return self._is_paused
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
+        await self._write(self.index.close)
+
+    def touch(self, path: str) -> None:
+        """A file, relative to the root, that may have changed."""
+        self._take(Batch(paths=frozenset({path})))
+
+    def reconcile(self) -> None:
+        self._take(Batch(is_overflow=True))
+
+    def pause(self, *, paused: bool) -> None:
+        """Changes are remembered and nothing is indexed until it is ended."""
+        self._is_paused = paused
+        self._work.set()
+
+    async def rebuild(self) -> None:
+        """Forget everything and index anew. Raises: NotWriterError, StoreFullError."""
+        await self._write(self.index.clear)
+        self.reconcile()
+
+    def _take(self, batch: Batch) -> None:
+        self._hints = self._hints.merged(batch, max_num_paths=MAX_NUM_PATHS)
+        self._work.set()
+
+    async def _watch(self) -> None:
+        # Rules belong to one thread; the watcher's are its own.
+        rules = Rules(self.index.root)
+        async with aclosing(batches(rules)) as found:
+            async for batch in found:
+                if batch.notice:
+                    self._notice(batch.notice)
+                self._take(batch)
+        self._notice(f"{self.index.root} is gone; its index stays as it is")
+
+    async def _keep_current(self) -> None:
+        try:
+            await self._write(self.index.open)
+        except StoreError as error:
+            self._notice(f"No index for {self.index.root}: {error}. Search goes on from text")
+            return
+        while True:
+            wait_s = await self._work_through()
+            await self._wait(wait_s)
+
+    async def _work_through(self) -> float | None:
+        """Do what there is to do; how long to wait before trying again, None: until there is more."""
+        self._work.clear()
+        try:
+            if not await self._write(self.index.become_writer):
+                return TAKEOVER_S
+            while not self._is_paused:
+                is_more = await self._do_some()
+                self._tell_progress()
+                if not is_more and not self._work.is_set():
+                    return await self._tidy_up()
+                self._work.clear()
+        except StoreFullError:  # The store has told it.
+            return FULL_S
+        except NotWriterError:
+            return TAKEOVER_S
+        except StoreError:  # It was replaced by an empty one, and that was told.
+            self.reconcile()
+            return 0
+        return None
+
+    async def _do_some(self) -> bool:
+        hints, self._hints = self._hints, Batch()
+        if self._must_plan or hints.is_overflow:
+            self._must_plan = True
+            await self._write(self.index.plan)
+            self._must_plan = False
+            for notice in self.index.notices:
+                self._notice(notice)
+        elif hints.paths or hints.folders:
+            await self._write(self.index.note, hints)
+        return await self._write(self.index.step)
+
+    async def _tidy_up(self) -> float | None:
+        if await self._wait(IDLE_S):
+            return 0
+        while await self._write(self.index.compact):
+            if await self._wait(COMPACT_GRACE_S):
+                return 0
+        return None
+
+    async def _wait(self, wait_s: float | None) -> bool:
+        """Whether there is work before the time is over."""
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._work.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _write(self, function: Callable[..., _Answer], *arguments: Any) -> _Answer:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._writing, function, *arguments)
+
+    def _tell_progress(self) -> None:
+        progress = self.index.progress
+        self._tell("progress", {"done": progress.num_done, "left": progress.num_left})
+
+    def _notice(self, text: str) -> None:
+        if text not in self._told_notices:
+            self._told_notices.add(text)
+            logger.warning("%s", text.encode(errors="backslashreplace").decode())
+            self._tell("message", {"kind": "notice", "message": text})

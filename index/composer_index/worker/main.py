@@ -1,0 +1,201 @@
+"""The worker's process: keeps the roots of one window current, and answers about them.
+
+    python -m composer_index.worker.main CACHE_DIR
+
+It speaks the lines of `channel.py`. All changes run in one thread, one small batch at a time, at a
+low priority; searches run in others. It leaves when its input ends.
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+from composer_index.root import RootIndex
+from composer_index.store.records import StoreEvent
+from composer_index.worker.channel import Channel, Handler, Params, RefusedError
+from composer_index.worker.keeper import Keeper
+
+_NICENESS = 10
+_NUM_SEARCH_THREADS = 2
+
+_Answer = TypeVar("_Answer")
+
+
+class Worker:
+    def __init__(self, cache_dir: Path) -> None:
+        self._cache_dir = cache_dir
+        self._keepers: dict[str, Keeper] = {}
+        self._writing = ThreadPoolExecutor(1, "index")
+        self._searching = ThreadPoolExecutor(_NUM_SEARCH_THREADS, "ask")
+        handlers: tuple[Handler, ...] = (
+            self.open,
+            self.close,
+            self.buffer,
+            self.changed,
+            self.reconcile,
+            self.pause,
+            self.search,
+            self.definitions,
+            self.references,
+            self.symbols,
+            self.status,
+            self.rebuild,
+        )
+        self._channel = Channel({handler.__name__: handler for handler in handlers})
+
+    async def run(self) -> None:
+        await self._channel.run()
+
+    # Notifications. -------------------------------------------------------------------------------
+
+    async def open(self, params: Params) -> None:
+        """`root`, an absolute path; `include_secret`, patterns. Opened again, it is replaced."""
+        root = params["root"]
+        await self.close({"root": root})
+        loop = asyncio.get_running_loop()
+
+        def on_event(event: StoreEvent) -> None:
+            message = {"root": root, "kind": event.kind, "message": event.message}
+            loop.call_soon_threadsafe(self._channel.tell, "message", message)
+
+        index = RootIndex(
+            Path(root),
+            cache_dir=self._cache_dir,
+            include_secret=tuple(params.get("include_secret", ())),
+            on_event=on_event,
+        )
+        self._keepers[root] = Keeper(index, self._writing, self._tell_of(root))
+
+    async def close(self, params: Params) -> None:
+        """`root`."""
+        if (keeper := self._keepers.pop(params["root"], None)) is not None:
+            await keeper.close()
+
+    async def buffer(self, params: Params) -> None:
+        """`path`, absolute; `text`, what the editor shows, null: what is on disk."""
+        for keeper, path in self._holding(params["path"]):
+            await self._ask(keeper.index.set_buffer, path, params["text"])
+
+    async def changed(self, params: Params) -> None:
+        """`paths`, absolute, of files that may have changed, appeared or gone."""
+        for each in params["paths"]:
+            for keeper, path in self._holding(each):
+                keeper.touch(path)
+
+    async def reconcile(self, params: Params) -> None:
+        """Anything may have changed: the window was away."""
+        for keeper in self._keepers.values():
+            keeper.reconcile()
+
+    async def pause(self, params: Params) -> None:
+        """`paused`."""
+        for keeper in self._keepers.values():
+            keeper.pause(paused=params["paused"])
+
+    # Requests. ------------------------------------------------------------------------------------
+
+    async def search(self, params: Params) -> Any:
+        """`query`, `limit`; `glob`, `language`, `root`, or null."""
+        limit = params["limit"]
+        found: list[dict[str, Any]] = []
+        for root, keeper in self._chosen(params).items():
+            results = await self._ask(
+                keeper.index.search,
+                params["query"],
+                limit,
+                params.get("glob"),
+                params.get("language"),
+            )
+            found += ({"root": root, **asdict(result)} for result in results)
+        found.sort(key=lambda result: -result["score"])
+        return {"results": found[:limit], "states": self._states()}
+
+    async def definitions(self, params: Params) -> Any:
+        """`name`."""
+        return await self._gather(params, lambda index: index.definitions(params["name"]))
+
+    async def references(self, params: Params) -> Any:
+        """`name`, `limit`."""
+        return await self._gather(
+            params, lambda index: index.references(params["name"], params["limit"])
+        )
+
+    async def symbols(self, params: Params) -> Any:
+        """`query`, `limit`."""
+        return await self._gather(
+            params, lambda index: index.symbols(params["query"], params["limit"])
+        )
+
+    async def status(self, params: Params) -> Any:
+        return [
+            {**asdict(await self._ask(keeper.index.status)), "paused": keeper.is_paused}
+            for keeper in self._keepers.values()
+        ]
+
+    async def rebuild(self, params: Params) -> Any:
+        """`root`, or null for all of them."""
+        for keeper in self._chosen(params).values():
+            await keeper.rebuild()
+
+    # Within. --------------------------------------------------------------------------------------
+
+    def _chosen(self, params: Params) -> dict[str, Keeper]:
+        root = params.get("root")
+        if root is None:
+            return self._keepers
+        if root not in self._keepers:
+            raise RefusedError(f"{root} is no folder of this workspace")
+        return {root: self._keepers[root]}
+
+    def _holding(self, path: str) -> list[tuple[Keeper, str]]:
+        """The roots that hold an absolute path, with its path in each."""
+        real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))  # noqa: PTH118, PTH119, PTH120
+        found: list[tuple[Keeper, str]] = []
+        for keeper in self._keepers.values():
+            try:
+                found.append((keeper, Path(real).relative_to(keeper.index.root).as_posix()))
+            except ValueError:
+                continue
+        return found
+
+    async def _gather(self, params: Params, ask: Callable[[RootIndex], Any]) -> list[Any]:
+        return [
+            {"root": root, **asdict(each)}
+            for root, keeper in self._chosen(params).items()
+            for each in await self._ask(ask, keeper.index)
+        ]
+
+    async def _ask(self, function: Callable[..., _Answer], *arguments: Any) -> _Answer:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._searching, function, *arguments)
+
+    def _states(self) -> dict[str, str]:
+        return {root: keeper.index.state for root, keeper in self._keepers.items()}
+
+    def _tell_of(self, root: str) -> Callable[[str, Params], None]:
+        return lambda method, params: self._channel.tell(method, {"root": root, **params})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cache_dir", type=Path)
+    arguments = parser.parse_args()
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    if hasattr(os, "nice"):
+        os.nice(_NICENESS)
+    asyncio.run(Worker(arguments.cache_dir).run())
+    # Threads may be in the middle of a batch; the store survives that, and nobody waits for it.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

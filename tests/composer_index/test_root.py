@@ -1,0 +1,177 @@
+"""One root's index, from the files to the answers."""
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from composer_index.files.changes import Batch
+from composer_index.root import RootIndex
+from composer_index.store.errors import NotWriterError
+
+MakeIndex = Callable[[Path], RootIndex]
+
+
+@pytest.fixture
+def index(make_index: MakeIndex, workspace: Path) -> Iterator[RootIndex]:
+    index = make_index(workspace)
+    index.open()
+    index.refresh()
+    yield index
+    index.close()
+
+
+def paths(index: RootIndex, query: str) -> list[str]:
+    return [result.path for result in index.search(query)]
+
+
+def test_a_question_finds_the_method(index: RootIndex):
+    best = index.search("what do the articles cost together")[0]
+    assert best.path == "shop.py"
+    assert "def total_price(self, discount):" in best.text
+    assert best.why
+
+
+def test_definitions_references_and_symbols(index: RootIndex):
+    (found,) = index.definitions("total_price")
+    assert (found.path, found.start_line, found.symbol) == ("shop.py", 5, "Basket.total_price")
+    assert [(each.path, each.line) for each in index.references("city")] == [
+        ("weather.py", 1),
+        ("weather.py", 3),
+    ]
+    assert [each.name for each in index.symbols("forecast")] == ["fetch_forecast"]
+
+
+def test_text_answers_before_the_store_is_open(make_index: MakeIndex, workspace: Path):
+    index = make_index(workspace)
+    assert index.state == "cold"
+    assert index.search("weather forecast")[0].path == "weather.py"
+    assert not index.location.exists()
+
+
+def test_changed_new_and_deleted_files(index: RootIndex, workspace: Path):
+    (workspace / "shop.py").write_text("def sell_umbrella():\n    pass\n")
+    (workspace / "new.py").write_text("def rent_bicycle():\n    pass\n")
+    (workspace / "weather.py").unlink()
+    index.refresh()
+    assert index.definitions("total_price") == []
+    assert index.definitions("fetch_forecast") == []
+    assert paths(index, "umbrella")[0] == "shop.py"
+    assert paths(index, "bicycle")[0] == "new.py"
+
+
+def test_hints_are_enough_for_what_they_name(index: RootIndex, workspace: Path):
+    (workspace / "folder").mkdir()
+    (workspace / "folder" / "new.py").write_text("def rent_bicycle():\n    pass\n")
+    (workspace / "weather.py").unlink()
+    index.note(Batch(paths=frozenset({"folder/new.py", "weather.py", "never/was.py"})))
+    assert not index.step()
+    assert paths(index, "bicycle")[0] == "folder/new.py"
+    assert index.definitions("fetch_forecast") == []
+    (workspace / "folder" / "new.py").unlink()
+    (workspace / "folder").rmdir()
+    index.note(Batch(folders=frozenset({"folder"})))
+    assert index.definitions("rent_bicycle") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "ignore_file"),
+    [("shop.py", ".gitignore"), ("shop.py", ".composerignore")],
+    ids=["gitignore", "composerignore"],
+)
+def test_what_becomes_ignored_leaves_the_store_and_the_disk(
+    index: RootIndex, workspace: Path, name: str, ignore_file: str
+):
+    (workspace / ignore_file).write_text(f"{name}\n")
+    index.refresh()
+    assert name not in paths(index, "articles basket discount")
+    while index.compact(grace_s=0):
+        pass
+    data = b"".join(path.read_bytes() for path in index.location.rglob("*") if path.is_file())
+    assert b"total_price" not in data
+
+
+def test_secrets_stay_out_unless_named(make_index: MakeIndex, workspace: Path, tmp_path: Path):
+    (workspace / ".env").write_text("BICYCLE_TOKEN=abc\n")
+    index = make_index(workspace)
+    index.open()
+    index.refresh()
+    assert ".env" not in paths(index, "bicycle token")
+    index.close()
+    index = RootIndex(workspace, cache_dir=tmp_path / "cache", include_secret=(".env",))
+    index.open()
+    index.refresh()
+    assert ".env" in paths(index, "bicycle token")
+    index.close()
+
+
+def test_unsaved_text_hides_the_disks(index: RootIndex):
+    index.set_buffer("shop.py", "def sell_umbrella():\n    pass\n")
+    assert index.definitions("total_price") == []
+    assert paths(index, "umbrella")[0] == "shop.py"
+    index.set_buffer("shop.py", None)
+    assert len(index.definitions("total_price")) == 1
+
+
+def test_unsaved_text_of_a_hidden_file_is_not_read(index: RootIndex, workspace: Path):
+    (workspace / ".gitignore").write_text("build/\n")
+    for path in (".env", "build/out.py", "../elsewhere.py"):
+        index.set_buffer(path, "def sell_umbrella():\n    pass\n")
+    assert index.definitions("sell_umbrella") == []
+
+
+def test_one_writes_and_the_others_search(index: RootIndex, make_index: MakeIndex, workspace: Path):
+    other = make_index(workspace)
+    other.open()
+    with pytest.raises(NotWriterError):
+        other.refresh()
+    assert len(other.definitions("total_price")) == 1
+    (workspace / "new.py").write_text("def rent_bicycle():\n    pass\n")
+    index.refresh()
+    assert len(other.definitions("rent_bicycle")) == 1
+    index.close()
+    other.refresh()
+    assert other.status().is_writer
+    other.close()
+
+
+def test_a_store_of_another_version_is_rebuilt(
+    index: RootIndex, make_index: MakeIndex, workspace: Path
+):
+    index.close()
+    current = index.location / "current.json"
+    current.write_text(current.read_text().replace('"version": ', '"version": 9'))
+    again = make_index(workspace)
+    again.open()
+    assert again.search("weather forecast")  # from text
+    again.refresh()
+    assert len(again.definitions("fetch_forecast")) == 1
+    again.close()
+
+
+def test_branches(index: RootIndex, workspace: Path):
+    def git(*arguments: str) -> None:
+        subprocess.run(
+            ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
+            cwd=workspace,
+            check=True,
+            capture_output=True,
+        )
+
+    git("add", ".")
+    git("commit", "-m", "first")
+    git("checkout", "-b", "other")
+    (workspace / "shop.py").write_text("def sell_umbrella():\n    pass\n")
+    git("commit", "-am", "second")
+    index.refresh()
+    assert index.definitions("total_price") == []
+    git("checkout", "-")
+    index.refresh()
+    assert len(index.definitions("total_price")) == 1
+    assert index.definitions("sell_umbrella") == []
+
+
+def test_nothing_is_written_into_the_workspace(index: RootIndex, workspace: Path):
+    index.search("anything")
+    assert sorted(path.name for path in workspace.iterdir()) == [".git", "shop.py", "weather.py"]
