@@ -21,6 +21,11 @@ symbols that hardly any text has, such as Braille, .4)."""
 _WIDE = re.compile(r"[\x80-\u08ff]")
 """Greek (1.2) to Cyrillic (3.0), counted as 1.5."""
 
+_NEW_FILE_TOKENS = 32
+"""Text up to this long gets its path into the prompt. Qwen2.5-Coder-0.5B begins every empty file
+with Angular's import; told the path, it gave each of ten the right language."""
+_NUM_PATH_PARTS = 2
+
 _SLACK = 0.25
 """Part of the prefix budget that is left free when the window is placed, for typing into."""
 _STEP_CHARS = 60
@@ -42,8 +47,9 @@ class PromptWindow:
         self._num_before = 0
         self._num_inserted = 0
 
-    def prompt(self, text: str, offset: int, *, context_tokens: int) -> FimPrompt:
-        """The prompt for the cursor at `offset`; the budget covers both parts."""
+    def prompt(self, text: str, offset: int, *, context_tokens: int, path: str = "") -> FimPrompt:
+        """The prompt for the cursor at `offset`; the budget covers both parts. The end of `path`
+        goes into it while the text is too short to show its language."""
         before, after = text[:offset], text[offset:]
         max_prefix_tokens = context_tokens * 2 // 3
         suffix = self._frozen_suffix(len(before), after)
@@ -54,7 +60,11 @@ class PromptWindow:
             self._start = _window_start(before, int(max_prefix_tokens * (1 - _SLACK)))
         prefix = before[self._start :]
         self._anchor = prefix[:_ANCHOR_CHARS]
-        return FimPrompt(prefix=with_newlines(prefix), suffix=with_newlines(suffix))
+        return FimPrompt(
+            prefix=with_newlines(prefix),
+            suffix=with_newlines(suffix),
+            path=_path_end(path) if _is_new(prefix + suffix) else "",
+        )
 
     def _keeps_start(self, before: str, max_tokens: int) -> bool:
         if not before.startswith(self._anchor, self._start):
@@ -112,7 +122,17 @@ def halved(prompt: FimPrompt) -> FimPrompt:
     return FimPrompt(
         prefix=prompt.prefix[len(prompt.prefix) // 2 :],
         suffix=prompt.suffix[: len(prompt.suffix) // 2],
+        path=prompt.path,
     )
+
+
+def _is_new(text: str) -> bool:
+    is_short = len(text) <= _NEW_FILE_TOKENS * CHARS_PER_TOKEN
+    return is_short and estimated_tokens(text) <= _NEW_FILE_TOKENS
+
+
+def _path_end(path: str) -> str:
+    return "/".join(path.strip("/").split("/")[-_NUM_PATH_PARTS:])
 
 
 def with_newlines(text: str) -> str:

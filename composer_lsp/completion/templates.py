@@ -23,6 +23,8 @@ class FimPrompt:
 
     prefix: str
     suffix: str
+    path: str = ""
+    """Of a file that says too little by itself, such as a new one; else empty."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +45,9 @@ class FimTemplate:
     sentinels: tuple[str, ...]
     """Every token that the model may emit around or instead of code; generation stops there."""
     source: str
+    path_pattern: str = ""
+    """What goes before the pattern for a prompt with a path, `{path}`; empty where the family's way
+    was not measured."""
 
     def render(self, prompt: FimPrompt, *, hold_back: bool = True) -> RenderedPrompt:
         """`hold_back` False: the whole prefix, for servers that cannot be held to a beginning."""
@@ -55,8 +60,13 @@ class FimTemplate:
         }
         parts = re.split(r"(\{prefix\}|\{suffix\})", self.pattern)
         return RenderedPrompt(
-            text="".join(texts.get(part, part) for part in parts), starts_with=held
+            text=self._path(prompt) + "".join(texts.get(part, part) for part in parts),
+            starts_with=held,
         )
+
+    def _path(self, prompt: FimPrompt) -> str:
+        path = _defuse(" ".join(prompt.path.split()), self.sentinels)
+        return self.path_pattern.replace("{path}", path) if path else ""
 
 
 _STARCODER_SENTINELS = (
@@ -90,6 +100,7 @@ TEMPLATES = (
             "<|im_start|>",
             "<|im_end|>",
         ),
+        path_pattern="<|file_sep|>{path}\n",
         source="tokens: https://arxiv.org/abs/2409.12186 table 1; order: decision 0003",
     ),
     FimTemplate(

@@ -160,3 +160,20 @@ def test_jumping_around_never_loses_the_cursor() -> None:
         prompt = window.prompt(text, offset, context_tokens=CONTEXT_TOKENS)
         assert text[:offset].endswith(prompt.prefix)
         assert prompt.suffix in text[offset:]
+
+
+@pytest.mark.parametrize("picture", ["ˇ", "\nˇ\n", "fn mˇ", "// Counts words.\nuse ˇ\n"])
+def test_new_file_is_known_by_its_path(picture: str) -> None:
+    document = drawn(picture)
+    prompt = PromptWindow().prompt(
+        document.text, document.offset, context_tokens=300, path="/home/me/app/src/main.rs"
+    )
+    assert prompt.path == "src/main.rs"
+
+
+def test_text_that_shows_its_language_needs_no_path() -> None:
+    document = drawn(f"{BEFORE[:200]}ˇ")
+    prompt = PromptWindow().prompt(
+        document.text, document.offset, context_tokens=300, path="/w/main.py"
+    )
+    assert prompt.path == ""

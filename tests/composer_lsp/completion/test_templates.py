@@ -80,3 +80,10 @@ def test_prompt_that_ends_with_a_sentinel_is_whole() -> None:
     rendered = find_template("deepseek-coder", "").render(FimPrompt(prefix="x = fo", suffix="\n"))
     assert "x = fo<" in rendered.text
     assert rendered.starts_with == ""
+
+
+def test_path_goes_first_where_the_family_knows_paths() -> None:
+    prompt = FimPrompt(prefix="", suffix="\n", path="src/<|fim_pad|>.rs")
+    rendered = find_template("qwen", "").render(prompt).text
+    assert rendered.startswith("<|file_sep|>src/< |fim_pad|>.rs\n<|fim_prefix|>")
+    assert find_template("codellama", "").render(prompt).text.startswith("<PRE>")
