@@ -104,11 +104,13 @@ class Generation:
     async def _stream(
         self, prompt: FimPrompt, trimmer: Trimmer, seed: int | None, timings: dict[str, float]
     ) -> TabChunk:
-        """Feed the answer to the trimmer until either has enough; return its last chunk."""
+        """Feed the answer to the trimmer until either has enough; return its last chunk, with what
+        the engine reported in all."""
         asked = time.perf_counter()
         first_ms: float | None = None
         trim_s = 0.0
         chunk = TabChunk()
+        reported: dict[str, float] = {}
         stream = self.engine.complete(
             prompt,
             max_tokens=self.settings.max_tokens,
@@ -118,6 +120,7 @@ class Generation:
         )
         async with aclosing(stream):
             async for chunk in stream:
+                reported |= chunk.timings
                 if first_ms is None and chunk.text:
                     first_ms = ms_since(asked)
                 trim_started = time.perf_counter()
@@ -126,15 +129,19 @@ class Generation:
                 if is_enough:
                     break
         first_ms = ms_since(asked) if first_ms is None else first_ms
-        reported = chunk.timings
+        decode_ms = ms_since(asked) - first_ms
+        if chunk.finish_reason is None:  # what it said of the decoding is not the last word
+            reported.pop("num_decoded_tokens", None)
+        else:
+            decode_ms = reported.get("decode_ms", decode_ms)
         timings |= {
             "queue": reported.get("queue_ms", 0.0),
             "prefill": reported.get("prefill_ms", first_ms),
             "first_token": first_ms,
-            "decode": reported.get("decode_ms", ms_since(asked) - first_ms),
+            "decode": decode_ms,
             "trim": trim_s * 1000,
         }
-        return chunk
+        return replace(chunk, timings=reported)
 
     @contextmanager
     def _timed(self, stage: str) -> Generator[None]:

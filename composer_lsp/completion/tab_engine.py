@@ -15,8 +15,9 @@ class TabChunk:
     text: str = ""
     finish_reason: FinishReason | None = None
     timings: Mapping[str, float] = field(default_factory=dict[str, float])
-    """What the engine reports of its own stages, on the last chunk: `queue_ms`, `prefill_ms`,
-    `decode_ms`, `num_cached_tokens`, `num_prefill_tokens` and `num_decoded_tokens`."""
+    """What the engine reports of its own stages, on the last chunk and, as far as it is known by
+    then, on others: `queue_ms`, `prefill_ms`, `decode_ms`, `num_cached_tokens`,
+    `num_prefill_tokens` and `num_decoded_tokens`."""
 
 
 class TabEngineError(Exception):

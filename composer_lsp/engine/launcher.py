@@ -139,14 +139,6 @@ class Launcher:
             self._backoff.failed()
 
 
-async def ensure_engine(settings: EngineSettings, *, arguments: Sequence[str] = ()) -> Endpoint:
-    """The engine's endpoint, started if need be, for callers that ask once.
-
-    Raises: EngineError, EndpointError.
-    """
-    return await Launcher(lambda: settings, arguments=arguments).ensure()
-
-
 async def _usable_engine() -> Endpoint | None:
     """The running engine if this version can use it; an older one is asked to leave.
 

@@ -26,7 +26,6 @@ class Hardware:
     """The processor's name, "" where it is not told."""
     cpu_features: tuple[str, ...]
     """Vector extensions that speed up inference; empty where they are not told."""
-    num_logical_cores: int
     num_physical_cores: int
     """Of the machine; a core with two hardware threads counts once."""
     num_usable_cores: int
@@ -41,8 +40,7 @@ class Hardware:
 
 def read_hardware(root: Path = Path("/")) -> Hardware:
     """Read it afresh; available memory changes. `root` stands for the file system's in tests."""
-    logical = os.cpu_count() or 1
-    physical = psutil.cpu_count(logical=False) or logical
+    physical = psutil.cpu_count(logical=False) or os.cpu_count() or 1
     memory = psutil.virtual_memory()
     groups = _control_groups(root)
     limit = _memory_limit(groups)
@@ -52,7 +50,6 @@ def read_hardware(root: Path = Path("/")) -> Hardware:
         machine=platform.machine(),
         cpu=cpu,
         cpu_features=features,
-        num_logical_cores=logical,
         num_physical_cores=physical,
         num_usable_cores=_usable_cores(root, physical, _cpu_quota(groups)),
         total_memory_bytes=min(memory.total, limit.total_bytes if limit else memory.total),

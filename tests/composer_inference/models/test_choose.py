@@ -14,7 +14,6 @@ def _hardware(cores: int, memory_bytes: float) -> Hardware:
         machine="x86_64",
         cpu="",
         cpu_features=(),
-        num_logical_cores=2 * cores,
         num_physical_cores=cores,
         num_usable_cores=cores,
         total_memory_bytes=int(memory_bytes),

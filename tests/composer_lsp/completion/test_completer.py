@@ -37,6 +37,7 @@ class FakeEngine:
         self.hanging = asyncio.Event()
         self.error: Exception | None = None
         self.num_chunks = 0
+        self.first_timings: dict[str, float] = {}
 
     async def complete(
         self,
@@ -66,7 +67,7 @@ class FakeEngine:
                 if self.error is not None:
                     raise self.error
                 self.num_chunks += 1
-                yield TabChunk(text=word + " ")
+                yield TabChunk(text=word + " ", timings=self.first_timings)
             yield TabChunk(
                 finish_reason="stop", timings={"queue_ms": 1, "prefill_ms": 2, "decode_ms": 3}
             )
@@ -134,6 +135,22 @@ async def test_engine_stream_is_closed_when_the_trimmer_has_enough() -> None:
     assert await text_of(completer(engine), request_at("f(ˇ)\n")) == "a"
     assert engine.num_chunks < 3
     assert engine.num_open == 0
+
+
+async def test_what_is_known_of_an_answer_that_is_cut_short() -> None:
+    engine = FakeEngine("a) b c d e f")
+    engine.first_timings = {
+        "queue_ms": 1,
+        "prefill_ms": 2,
+        "num_cached_tokens": 40,
+        "num_prefill_tokens": 7,
+        "decode_ms": 0,
+        "num_decoded_tokens": 1,
+    }
+    [suggestion] = await completer(engine).complete(request_at("f(ˇ)\n"))
+    assert (suggestion.timings["queue"], suggestion.timings["prefill"]) == (1, 2)
+    assert suggestion.timings["decode"] > 0
+    assert suggestion.tokens == {"num_cached_tokens": 40, "num_prefill_tokens": 7}
 
 
 async def test_newer_request_takes_the_place_of_the_running_one() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from composer_lsp.cli.complete import Place, PlaceError, offset_of, parse_place
 from composer_lsp.config import EngineSettings
-from composer_lsp.engine.launcher import ensure_engine
+from composer_lsp.engine.launcher import Launcher
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def source(homes: Path, script: Path) -> Iterator[Path]:
     path = homes / "a.py"
     path.write_text("quick = \nnothing = \r\nμ = ")
     arguments = ("--backend=scripted", f"--script={script}")
-    asyncio.run(ensure_engine(EngineSettings(), arguments=arguments))
+    asyncio.run(Launcher(EngineSettings, arguments=arguments).ensure())
     yield path
 
 

@@ -4,14 +4,13 @@ import asyncio
 import sys
 
 from composer_lsp.config import EngineSettings
-from composer_lsp.engine.launcher import ensure_engine
+from composer_lsp.engine.launcher import Launcher
 from composer_lsp.engine.probe import read_health
 
 
 async def main(script: str) -> None:
-    endpoint = await ensure_engine(
-        EngineSettings(), arguments=("--backend=scripted", f"--script={script}")
-    )
+    arguments = ("--backend=scripted", f"--script={script}")
+    endpoint = await Launcher(EngineSettings, arguments=arguments).ensure()
     health = await read_health(endpoint)
     assert health is not None
     print(health.pid)
