@@ -46,6 +46,7 @@ def searches_with_peers(semble_model: str | None, scratch: Path) -> Callable[[Pa
 def lance_search(entries: Sequence[Entry], folder: Path) -> Search:
     """LanceDB's full-text index over path and text, as it comes."""
     import lancedb
+    from lancedb.index import FTS
 
     database = lancedb.connect(tempfile.mkdtemp(dir=folder))
     rows = [
@@ -53,7 +54,7 @@ def lance_search(entries: Sequence[Entry], folder: Path) -> Search:
         for number, entry in enumerate(entries)
     ]
     table = database.create_table("chunks", rows)
-    table.create_fts_index("text", use_tantivy=False)
+    table.create_index("text", config=FTS())
 
     def search(query: str) -> list[Place]:
         found = table.search(query, query_type="fts").limit(10).to_list()
