@@ -59,8 +59,8 @@ def unmatched_brackets(text: str, language_id: str = "") -> Unmatched:
 
 def closable_at_cursor(around: Surroundings) -> Closable:
     """The brackets that are open at the cursor, and how many of them await an answer."""
-    openers = unmatched_brackets(around.before, around.language_id).openers
-    closers = unmatched_brackets(around.after, around.language_id).closers
+    openers = unmatched_brackets(around.before, around.language_at_cursor).openers
+    closers = unmatched_brackets(around.after, around.language_at_cursor).closers
     if not openers:
         return Closable("", frozenset({0}))
     num_closed = [
@@ -96,14 +96,21 @@ def surplus_closer(
 def surplus_quote(answer: str, around: Surroundings) -> int | None:
     """Where the answer ends the string around the cursor, whose closing quote stands after it."""
     for quote in QUOTES:
-        head = count_quotes(around.head, quote, around.language_id)
-        tail = count_quotes(around.tail, quote, around.language_id)
+        head = count_quotes(around.head, quote, around.language_at_cursor)
+        tail = count_quotes(around.tail, quote, around.language_at_cursor)
         if head % 2 == 1 and tail % 2 == 1:
             width = 3 if around.tail.startswith(quote * 3) else 1
             match = re.search(rf"(?<!\\){quote * width}", answer)
             if match:
                 return match.start()
     return None
+
+
+def is_balanced(text: str, language_id: str) -> bool:
+    """Whether no bracket or quote that `text` opens waits to be closed."""
+    return not unmatched_brackets(text, language_id).openers and all(
+        count_quotes(text, quote, language_id) % 2 == 0 for quote in QUOTES
+    )
 
 
 def num_unmatched(line: str, language_id: str) -> int:

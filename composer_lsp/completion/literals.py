@@ -35,9 +35,18 @@ _APOSTROPHE = re.compile(r"(?<=[^\W\d_])'(?=[^\W\d_])(?<!\b[bfruBFRU]')(?<!\b[bf
 
 
 def blanked(text: str, language_id: str) -> str:
-    """The text with blanks for its strings and comments. A comment on the last line stays: the
-    cursor may stand in it."""
+    """The text with blanks for its strings and comments."""
     return _literals(language_id).sub(lambda match: " " * len(match.group()), text)
+
+
+def language_at(head: str, language_id: str) -> str:
+    """The language at the end of a line's `head`: prose inside a comment."""
+    is_comment = re.search(r"\S\s*\Z", head) and not blanked(head + ".", language_id)[-1:].strip()
+    return "plaintext" if is_comment else language_id
+
+
+def is_comment(line: str, language_id: str) -> bool:
+    return not blanked(line, language_id).strip()
 
 
 def count_quotes(text: str, quote: str, language_id: str) -> int:
@@ -58,7 +67,7 @@ def _literals(language_id: str) -> re.Pattern[str]:
         kinds.append(_SINGLE_QUOTED)
     for mark, languages in _LINE_COMMENTS.items():
         if language_id in languages:
-            kinds.append(rf"{mark}[^\n]*(?=\n)")
+            kinds.append(rf"{mark}[^\n]*")
             if mark == "//":
                 kinds.append(r"/\*(?s:.)*?\*/")
     return re.compile("|".join(kinds))

@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from composer_lsp.completion.brackets import num_unmatched
+from composer_lsp.completion.brackets import is_balanced, num_unmatched
+from composer_lsp.completion.literals import is_comment
 from composer_lsp.completion.surroundings import Surroundings
 
 _SIGNIFICANT_CHARS = 6
@@ -18,11 +19,12 @@ _COMMON_WORDS = re.compile(
     r"|</?[a-z][^<>]*>|[\d_]"
 )
 """What a line may say any number of times; tags, because cells and items repeat."""
-_CALL = re.compile(r"\s*(?:await\s+)?[\w.:]+\(.*\);?\s*\Z")
-_LONG_CALL_CHARS = 20
-"""Statements that only call something recur: tests and drawings are full of them."""
+_RECURS = re.compile(r"\s*(?:@.*|\w+[;,]?|(?:await\s+)?[\w.:]+\(.*\);?)\s*\Z")
+"""Decorators, single words and statements that only call something: tests are full of them."""
+_LONG_RECURRING_CHARS = 30
 _ENDS_ITEM = re.compile(r"(?<![=-])>\s*\Z|[,;|}\].]\s*\Z")
 _SECTION = re.compile(r"\s*\[[^\]]+\]\s*\Z")
+_HEADING = re.compile(r"#{1,6}(?= )")
 _LOOP = re.compile(r"(?s)(.{3,60}?)\1{4,}\Z|(\S)\2{79,}\Z")
 _LOOP_WINDOW = 320
 
@@ -67,7 +69,11 @@ def overlap_with_tail(answer: str, around: Surroundings) -> int | None:
         if (
             overlap.strip(_CLOSING)
             and text.endswith(overlap)
-            and _is_as_balanced(text[:start], text, around)
+            and (
+                is_balanced(text[:start], around.language_at_cursor)
+                # A letter or two of a word come twice by chance: `instal` + `led`.
+                or (length >= 3 and _is_as_balanced(text[:start], text, around))
+            )
         ):
             return start
     return None
@@ -77,7 +83,9 @@ def _is_as_balanced(kept: str, answer: str, around: Surroundings) -> bool:
     """Whether the cursor's line misses no more partners with what is kept than with the answer:
     in `g(⟦f(a, b)⟧, b)` the end of the answer only looks like the rest of the line."""
     lines = (around.head + text + around.tail for text in (kept, answer))
-    kept_unmatched, answer_unmatched = (num_unmatched(line, around.language_id) for line in lines)
+    kept_unmatched, answer_unmatched = (
+        num_unmatched(line, around.language_at_cursor) for line in lines
+    )
     return kept_unmatched <= answer_unmatched
 
 
@@ -184,6 +192,7 @@ def _follows_in_block(line: str, after: Sequence[str], around: Surroundings) -> 
     return (
         len(after) <= _NUM_NEAR_LINES
         and _is_distinctive(line)
+        and not is_comment(line, around.language_id)
         and _is_same_depth(line, after[-1], around)
         and _is_one_block(after, around)
     )
@@ -192,9 +201,17 @@ def _follows_in_block(line: str, after: Sequence[str], around: Surroundings) -> 
 def _is_one_block(lines: Sequence[str], around: Surroundings) -> bool:
     """Whether none of the lines leaves the block of the last."""
     depth = around.indent.columns(lines[-1])
-    return all(
-        around.indent.columns(line) >= depth and not _SECTION.match(line) for line in lines[:-1]
-    )
+    if any(around.indent.columns(line) < depth or _SECTION.match(line) for line in lines[:-1]):
+        return False
+    if around.language_id != "markdown":
+        return True
+    level = _heading_level(lines[-1])
+    return all(_heading_level(line) >= level for line in lines[:-1])
+
+
+def _heading_level(line: str) -> int:
+    heading = _HEADING.match(line)
+    return len(heading.group()) if heading else 7
 
 
 def _is_mostly_new(line: str, around: Surroundings) -> bool:
@@ -204,7 +221,7 @@ def _is_mostly_new(line: str, around: Surroundings) -> bool:
 
 def _is_distinctive(line: str) -> bool:
     """Whether the line says something that is rarely said twice in a row."""
-    if _CALL.match(line) and _num_letters(line) < _LONG_CALL_CHARS:
+    if _RECURS.match(line) and _num_letters(line) < _LONG_RECURRING_CHARS:
         return False
     return _is_significant(line) and _num_letters(_COMMON_WORDS.sub("", line)) >= 4
 

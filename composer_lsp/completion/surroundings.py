@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from composer_lsp.completion.indentation import IndentStyle, detect_indent
+from composer_lsp.completion.literals import language_at
 from composer_lsp.completion.prompt import with_newlines
 
 _NEAR_CHARS = 4000
@@ -42,6 +43,11 @@ class Surroundings:
     def tail(self) -> str:
         """The cursor's line after the cursor."""
         return self.after.partition("\n")[0]
+
+    @cached_property
+    def language_at_cursor(self) -> str:
+        """Prose inside a line's comment, else the document's language."""
+        return language_at(self.head, self.language_id)
 
     @cached_property
     def lines_before(self) -> tuple[str, ...]:

@@ -104,7 +104,9 @@ class Trimmer:
         if self._is_single_line and "\n" in answer:
             yield answer.index("\n")
         for end in (
-            surplus_closer(answer, self._closable, around.language_id, is_complete=is_complete),
+            surplus_closer(
+                answer, self._closable, around.language_at_cursor, is_complete=is_complete
+            ),
             surplus_quote(answer, around),
             repeats_tail(answer, around),
             repeats_itself(answer),
