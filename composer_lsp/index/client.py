@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 MAX_LINE_BYTES = 256 * 1024 * 1024
 """Longest message; a search's results are far below, a document of the user's may be long."""
 MAX_LOG_BYTES = 4_000_000
-EXIT_LIMIT_S = 3.0
+EXIT_LIMIT_S = 1.5
 """How long a worker may take to leave after its input has ended, before it is killed."""
 
 Message = tuple[str, Mapping[str, Any]]

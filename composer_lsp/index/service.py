@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -141,7 +142,8 @@ class IndexService:
     def _wanted(self) -> dict[str, tuple[str, ...]]:
         settings = self._host.index_settings
         roots = self._host.index_roots() if settings.enabled else ()
-        return dict.fromkeys(roots, settings.include_secret)
+        here = [root for root in roots if os.path.isdir(root)]  # noqa: PTH112 - of a few folders
+        return dict.fromkeys(here, settings.include_secret)
 
     def _state(self) -> Iterator[Message]:
         for root, include_secret in self._opened.items():

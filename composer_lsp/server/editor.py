@@ -2,7 +2,7 @@
 
 import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lsprotocol import types
@@ -22,6 +22,7 @@ class Editor:
     def __init__(self, server: LanguageServer) -> None:
         self._server = server
         self._shown: set[str] = set()
+        self._cancels: dict[types.ProgressToken, Callable[[], None]] = {}
         self.features = ClientFeatures()
 
     def show_once(self, message: str, kind: types.MessageType = types.MessageType.Error) -> None:
@@ -88,9 +89,14 @@ class Editor:
         except JsonRpcException as error:
             logger.warning("the client will not tell changed settings: %s", error.message)
 
-    async def begin_progress(self, title: str, percent: int | None = None) -> "Progress":
+    async def begin_progress(
+        self,
+        title: str,
+        percent: int | None = None,
+        on_cancel: Callable[[], None] | None = None,
+    ) -> "Progress":
         """A progress bar; one that does nothing if the client has none. Without a percentage it
-        only shows that something is going on."""
+        only shows that something is going on. With `on_cancel` the user may cancel it."""
         token = f"composer-progress-{next(_tokens)}"
         if not self.features.work_done_progress:
             return Progress(self._server, None)
@@ -102,8 +108,15 @@ class Editor:
             logger.info("the client shows no progress: %s", error.message)
             return Progress(self._server, None)
         progress = Progress(self._server, token)
-        progress.begin(title, percent)
+        if on_cancel is not None:
+            self._cancels[token] = on_cancel
+        progress.begin(title, percent, cancellable=on_cancel is not None)
         return progress
+
+    def on_progress_cancelled(self, token: types.ProgressToken) -> None:
+        """The user cancelled a progress bar, perhaps one that has ended."""
+        if (on_cancel := self._cancels.pop(token, None)) is not None:
+            on_cancel()
 
 
 class Progress:
@@ -113,8 +126,10 @@ class Progress:
         self._server = server
         self._token = token
 
-    def begin(self, title: str, percent: int | None) -> None:
-        self._send(types.WorkDoneProgressBegin(title=title, cancellable=False, percentage=percent))
+    def begin(self, title: str, percent: int | None, *, cancellable: bool = False) -> None:
+        self._send(
+            types.WorkDoneProgressBegin(title=title, cancellable=cancellable, percentage=percent)
+        )
 
     def report(self, message: str, percent: int | None = None) -> None:
         self._send(types.WorkDoneProgressReport(message=message, percentage=percent))

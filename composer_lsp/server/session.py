@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import unquote
 
 from lsprotocol.types import WorkspaceFolder
-from pygls.uris import to_fs_path
 
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.config import Settings
@@ -29,6 +28,7 @@ from composer_lsp.server.service import (
 )
 from composer_lsp.server.status import StatusBoard
 from composer_lsp.server.switches import Switches
+from composer_lsp.server.window_index import WindowIndex, local_path
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +45,7 @@ class Session:
         self.board = StatusBoard()
         self.models = Models(editor, self.board, pull_command)
         self.switches = Switches(Settings(), self._on_switched)
+        self.index = WindowIndex(editor, lambda: self.settings, self._roots)
         self._documents = documents
         self._factory = factory
         self._configuration = Configuration(editor)
@@ -80,11 +81,13 @@ class Session:
     async def pull_configuration(self) -> None:
         self.configure("pulled", await self.editor.configuration())
         self._configuration.report_problems()
+        await self.index.follow()
 
     async def close(self) -> None:
         """End what runs. The engine, which other windows may share, stays."""
         self._running.end_all()
         await self.models.close()
+        await self.index.service.close()
         if (service := self._ready_service()) is not None:
             await service.close()
 
@@ -189,7 +192,7 @@ class Session:
 
     def _roots(self) -> list[str]:
         folders: dict[str, WorkspaceFolder] = self._documents().folders
-        paths = (_local_path(folder.uri) for folder in folders.values())
+        paths = (local_path(folder.uri) for folder in folders.values())
         return [path for path in paths if path]
 
     def _on_service_error(self, error: ServiceError) -> None:
@@ -235,14 +238,6 @@ class Session:
 
 def _place(request: CompletionRequest) -> tuple[int, int]:
     return request.document.version, request.offset
-
-
-def _local_path(uri: str) -> str | None:
-    """None for a folder on another machine, or a URI that is none."""
-    try:
-        return to_fs_path(uri)
-    except ValueError:
-        return None
 
 
 def _has_failed(task: asyncio.Task[CompletionService]) -> bool:

@@ -18,8 +18,11 @@ from composer_index.chunk import ParsedFile
 from composer_index.embedding.static import StaticEmbedder
 from composer_index.files.changes import Batch
 from composer_index.files.listing import list_files
+from composer_index.files.read import ReadError, read_file
 from composer_index.ignores.rules import Rules
 from composer_index.parsing import parse_file
+from composer_index.parsing.skip import MAX_BYTES
+from composer_index.parsing.text import to_utf8
 from composer_index.search.cold import search_text
 from composer_index.search.result import Result
 from composer_index.search.shadow import Shadow
@@ -166,17 +169,14 @@ class RootIndex:
     # Unsaved buffers ------------------------------------------------------------------------------
 
     def set_buffer(self, path: str, text: str | None) -> None:
-        """The unsaved text of a file, which hides the disk's; None: the disk's is the truth again.
+        """What an editor shows of a file, which hides the disk's; None: the disk's is the truth
+        again, and so it is when both are the same.
 
         `path` is relative to the root. Hidden files stay hidden.
         """
-        parsed = None
-        if (
-            text is not None
-            and Rules(self.root, include_secret=self._include_secret).hidden(path) is None
-        ):
-            found = parse_file(path, text.encode("utf-8", "replace"))
-            parsed = found if isinstance(found, ParsedFile) else None
+        parsed = (
+            None if text is None else self._parsed_buffer(path, text.encode("utf-8", "replace"))
+        )
         with self._buffers_lock:
             if parsed is None:
                 self._buffers.pop(path, None)
@@ -184,6 +184,18 @@ class RootIndex:
                 self._buffers[path] = parsed
             if self._searcher is not None:
                 self._searcher.shadow = self._shadow()
+
+    def _parsed_buffer(self, path: str, data: bytes) -> ParsedFile | None:
+        rules = Rules(self.root, include_secret=self._include_secret)
+        if rules.hidden(path) is not None:
+            return None
+        try:
+            if to_utf8(read_file(self.root, path, max_bytes=MAX_BYTES)) == data:
+                return None
+        except ReadError:
+            pass  # a new file
+        parsed = parse_file(path, data)
+        return parsed if isinstance(parsed, ParsedFile) else None
 
     def _shadow(self) -> Shadow:
         assert self._embedder is not None

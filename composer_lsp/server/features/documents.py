@@ -1,5 +1,5 @@
-"""Document and notebook synchronisation: `DocumentStore` keeps the texts, and a change ends the
-request that it makes pointless."""
+"""Document and notebook synchronisation: `DocumentStore` keeps the texts, a change ends the request
+that it makes pointless, and the index hears of unsaved text."""
 
 from lsprotocol import types
 
@@ -9,6 +9,7 @@ from composer_lsp.server.server import ComposerServer
 def register(server: ComposerServer) -> None:
     server.feature(types.TEXT_DOCUMENT_DID_OPEN)(did_open)
     server.feature(types.TEXT_DOCUMENT_DID_CHANGE)(did_change)
+    server.feature(types.TEXT_DOCUMENT_DID_SAVE)(did_save)
     server.feature(types.TEXT_DOCUMENT_DID_CLOSE)(did_close)
     server.feature(types.NOTEBOOK_DOCUMENT_DID_CHANGE)(notebook_did_change)
     server.feature(types.NOTEBOOK_DOCUMENT_DID_CLOSE)(notebook_did_close)
@@ -16,14 +17,22 @@ def register(server: ComposerServer) -> None:
 
 def did_open(ls: ComposerServer, params: types.DidOpenTextDocumentParams) -> None:
     ls.session.forget(params.text_document.uri)
+    ls.session.index.document_changed(ls.document(params.text_document.uri))
 
 
 def did_change(ls: ComposerServer, params: types.DidChangeTextDocumentParams) -> None:
     ls.session.end_suggesting(params.text_document.uri)
+    if (document := ls.protocol.workspace.find(params.text_document.uri)) is not None:
+        ls.session.index.document_changed(document)
+
+
+def did_save(ls: ComposerServer, params: types.DidSaveTextDocumentParams) -> None:
+    ls.session.index.document_saved(params.text_document.uri)
 
 
 def did_close(ls: ComposerServer, params: types.DidCloseTextDocumentParams) -> None:
     ls.session.forget(params.text_document.uri)
+    ls.session.index.document_closed(params.text_document.uri)
 
 
 def notebook_did_change(ls: ComposerServer, params: types.DidChangeNotebookDocumentParams) -> None:

@@ -1,0 +1,109 @@
+"""The window's index as the editor sees it: which folders, how far it is, what the user is told."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from urllib.parse import urlsplit
+
+from lsprotocol import types
+from pygls.uris import to_fs_path
+
+from composer_lsp.config import IndexSettings, Settings
+from composer_lsp.index.client import WorkerError
+from composer_lsp.index.service import IndexService
+from composer_lsp.server.documents import Document
+from composer_lsp.server.editor import Editor, Progress
+
+logger = logging.getLogger(__name__)
+
+MANY_FILES = 50
+"""Fewer are indexed before a progress bar could be read."""
+
+
+class WindowIndex:
+    """Implements `IndexHost`. Event loop only."""
+
+    def __init__(
+        self,
+        editor: Editor,
+        settings: Callable[[], Settings],
+        roots: Callable[[], Sequence[str]],
+    ) -> None:
+        self._editor = editor
+        self._settings = settings
+        self._roots = roots
+        self._left: dict[str, int] = {}
+        self._done: dict[str, int] = {}
+        self._bar: asyncio.Task[Progress] | None = None
+        self.service = IndexService(self)
+
+    async def follow(self) -> None:
+        """Index the folders of now, by the settings of now."""
+        try:
+            await self.service.refresh()
+        except WorkerError as error:
+            logger.warning("%s", error)
+
+    def document_changed(self, document: Document) -> None:
+        """It was opened or edited. What equals the file costs nothing from then on."""
+        if (path := local_path(document.uri)) is not None:
+            self.service.document_changed(path, lambda: document.snapshot().text)
+
+    def document_saved(self, uri: str) -> None:
+        if (path := local_path(uri)) is not None:
+            self.service.document_saved(path)
+
+    def document_closed(self, uri: str) -> None:
+        if (path := local_path(uri)) is not None:
+            self.service.document_closed(path)
+
+    def files_changed(self, uris: Sequence[str]) -> None:
+        paths = [path for uri in uris if (path := local_path(uri)) is not None]
+        if paths:
+            self.service.files_changed(paths)
+
+    def pause(self, *, paused: bool) -> None:
+        self.service.pause(paused=paused)
+        if paused:
+            self._end_bar("paused")
+
+    @property
+    def index_settings(self) -> IndexSettings:
+        return self._settings().index
+
+    def index_roots(self) -> Sequence[str]:
+        return self._roots()
+
+    def on_index_progress(self, root: str, done: int, left: int) -> None:
+        self._done[root], self._left[root] = done, left
+        num_left, num_done = sum(self._left.values()), sum(self._done.values())
+        if num_left == 0:
+            self._end_bar()
+        elif self._bar is not None:
+            if self._bar.done():
+                total = num_done + num_left
+                text = f"{num_done:,} of {total:,} files"
+                self._bar.result().report(text, 100 * num_done // total)
+        elif num_left >= MANY_FILES and not self.service.is_paused:
+            begun = self._editor.begin_progress("Indexing", 0, on_cancel=self._on_cancel)
+            self._bar = asyncio.ensure_future(begun)
+
+    def on_index_message(self, text: str) -> None:
+        self._editor.log(text, types.MessageType.Warning)
+
+    def _on_cancel(self) -> None:
+        self.pause(paused=True)
+        self._editor.log("Indexing is paused; the command composer.index.pause goes on with it")
+
+    def _end_bar(self, text: str = "") -> None:
+        if (bar := self._bar) is not None:
+            self._bar = None
+            bar.add_done_callback(lambda done: done.result().end(text))
+
+
+def local_path(uri: str) -> str | None:
+    """None for what is no file of this machine, and for a URI that is none."""
+    try:
+        return to_fs_path(uri) if urlsplit(uri).scheme == "file" else None
+    except ValueError:
+        return None

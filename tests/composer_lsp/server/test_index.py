@@ -1,0 +1,195 @@
+"""The workspace's index over LSP, with its real worker."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.support.lsp import LIMIT_S, LspClient, LspError
+
+SHOP = "class Basket:\n    def total_price(self):\n        return sum(self.articles)\n"
+UMBRELLA = "def sell_umbrella():\n    pass\n"
+
+
+@pytest.fixture
+def workspace(directory: Path) -> Path:
+    root = directory / "naïve shop"
+    root.mkdir()
+    (root / "shop.py").write_text(SHOP)
+    (root / ".env").write_text("UMBRELLA_TOKEN=1\n")
+    return root
+
+
+def folders(*roots: Path) -> list[dict[str, str]]:
+    return [{"uri": root.as_uri(), "name": root.name} for root in roots]
+
+
+@pytest.fixture
+async def window(start_fake, workspace: Path) -> AsyncIterator[LspClient]:
+    async with start_fake() as client:
+        await client.initialize(workspaceFolders=folders(workspace))
+        await until(lambda: symbols(client, "total_price"))
+        yield client
+
+
+async def symbols(client: LspClient, query: str) -> list[dict[str, Any]]:
+    return await client.request("workspace/symbol", {"query": query})
+
+
+async def until(ask: Callable[[], Awaitable[object]], *, holds: bool = True) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while bool(await ask()) != holds:
+            await asyncio.sleep(0.05)
+
+
+async def test_a_symbol_of_the_workspace(window: LspClient, workspace: Path):
+    (found,) = await symbols(window, "total_price")
+    assert found == {
+        "name": "total_price",
+        "kind": 6,
+        "containerName": "Basket",
+        "location": {
+            "uri": (workspace / "shop.py").as_uri(),
+            "range": {
+                "start": {"line": 1, "character": 0},
+                "end": {"line": 3, "character": 0},
+            },
+        },
+    }
+
+
+async def test_searching(window: LspClient, workspace: Path):
+    found = await window.command("composer.index.search", "sum of the articles")
+    (best, *_) = found["results"]
+    assert (best["root"], best["path"], best["start_line"]) == (str(workspace), "shop.py", 1)
+    found = await window.command(
+        "composer.index.search", "sum of the articles", {"limit": 3, "glob": "*.js"}
+    )
+    assert found["results"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "takes a query"),
+        ([" "], "takes a query"),
+        ([5], "takes a query"),
+        (["a", []], "takes an object"),
+        (["a", {"limit": 0}], "from 1 to 100"),
+        (["a", {"limit": "9"}], "from 1 to 100"),
+        (["a", {"glob": 5}], "glob is a string"),
+    ],
+)
+async def test_bad_arguments_are_named(window: LspClient, arguments: list[Any], told: str):
+    with pytest.raises(LspError, match=told):
+        await window.command("composer.index.search", *arguments)
+
+
+async def test_unsaved_text_is_the_truth(window: LspClient, workspace: Path):
+    uri = (workspace / "shop.py").as_uri()
+    window.open(uri, SHOP)
+    window.change(uri, 2, {"text": UMBRELLA})
+    await until(lambda: symbols(window, "sell_umbrella"))
+    await until(lambda: symbols(window, "total_price"), holds=False)
+    window.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+    await until(lambda: symbols(window, "total_price"))
+
+
+async def test_an_unsaved_buffer_that_an_editor_brings_back(window: LspClient, workspace: Path):
+    window.open((workspace / "shop.py").as_uri(), UMBRELLA)
+    await until(lambda: symbols(window, "sell_umbrella"))
+
+
+async def test_saving(window: LspClient, workspace: Path):
+    uri = (workspace / "shop.py").as_uri()
+    window.open(uri, SHOP)
+    window.change(uri, 2, {"text": UMBRELLA})
+    (workspace / "shop.py").write_text(UMBRELLA)
+    window.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
+    await until(lambda: symbols(window, "sell_umbrella"))
+
+
+async def test_every_folder_and_no_other(start_fake, workspace: Path, directory: Path):
+    other = directory / "other"
+    other.mkdir()
+    (other / "weather.py").write_text("def fetch_forecast():\n    pass\n")
+    elsewhere = {"uri": "vscode-remote://ssh-remote+host/etc", "name": "remote"}
+    missing = {"uri": "file:///never/there", "name": "missing"}
+    async with start_fake() as client:
+        await client.initialize(workspaceFolders=[*folders(workspace, other), elsewhere, missing])
+        await until(lambda: symbols(client, "fetch_forecast"))
+        await until(lambda: symbols(client, "total_price"))
+        status = await client.command("composer.index.status")
+        assert [each["root"] for each in status] == [str(workspace), str(other)]
+        client.notify(
+            "workspace/didChangeWorkspaceFolders",
+            {"event": {"added": [], "removed": folders(other)}},
+        )
+        await until(lambda: symbols(client, "fetch_forecast"), holds=False)
+
+
+async def test_a_new_ignore_file(window: LspClient, workspace: Path):
+    (workspace / ".composerignore").write_text("shop.py\n")
+    await until(lambda: symbols(window, "total_price"), holds=False)
+    (workspace / ".composerignore").unlink()
+    await until(lambda: symbols(window, "total_price"))
+
+
+async def test_pausing(window: LspClient):
+    assert await window.command("composer.index.pause") == {"paused": True}
+    assert await window.command("composer.index.pause", True) == {"paused": True}
+    (status,) = await window.command("composer.index.status")
+    assert status["paused"]
+    assert await window.command("composer.index.pause") == {"paused": False}
+    with pytest.raises(LspError, match="true or false"):
+        await window.command("composer.index.pause", "yes")
+
+
+async def test_rebuilding(window: LspClient):
+    await window.command("composer.index.rebuild")
+    await until(lambda: symbols(window, "total_price"))
+
+
+@pytest.mark.parametrize(
+    "settings", [{"enabled": False}, {"workspaceSymbols": False}], ids=["off", "no symbols"]
+)
+async def test_settings(start_fake, workspace: Path, settings: dict[str, Any]):
+    async with start_fake() as client:
+        await client.initialize(
+            workspaceFolders=folders(workspace), initializationOptions={"index": settings}
+        )
+        assert await symbols(client, "total_price") == []
+        if settings == {"enabled": False}:
+            with pytest.raises(LspError, match="composer.index.enabled"):
+                await client.command("composer.index.search", "total price")
+            assert not workers(client)
+
+
+async def test_the_progress_of_many_files_can_be_cancelled(start_fake, workspace: Path):
+    for number in range(400):
+        (workspace / f"module_{number}.py").write_text(f"def function_{number}():\n    pass\n")
+    async with start_fake() as client:
+        await client.initialize(workspaceFolders=folders(workspace))
+        begun = await client.notification(
+            "$/progress", lambda params: params["value"].get("title") == "Indexing"
+        )
+        assert begun["value"]["cancellable"]
+        client.notify("window/workDoneProgress/cancel", {"token": begun["token"]})
+        await client.notification(
+            "$/progress",
+            lambda params: params["token"] == begun["token"] and params["value"]["kind"] == "end",
+        )
+
+
+async def test_the_worker_leaves_with_the_server(window: LspClient):
+    (worker,) = workers(window)
+    window.process.kill()
+    gone, _ = await asyncio.to_thread(psutil.wait_procs, [worker], LIMIT_S)
+    assert gone
+
+
+def workers(client: LspClient) -> list[psutil.Process]:
+    return psutil.Process(client.process.pid).children()
