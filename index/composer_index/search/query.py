@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from composer_index.embedding.embedder import Embedder
+from composer_index.search.boost import Candidate, boost
+from composer_index.search.fuse import fuse
 from composer_index.search.rerank import DEPTH as RERANK_DEPTH
 from composer_index.search.rerank import Reranker, reranked
 from composer_index.search.result import Result
 from composer_index.search.shadow import SHADOW, Shadow
 from composer_index.search.symbols import find_symbols
-from composer_index.store.records import Filter, FoundDefinition, Hit, StoredChunk, WordColumn
-from composer_index.words import split_words
+from composer_index.store.records import Filter, FoundDefinition, Hit, StoredChunk
+from composer_index.words import query_words, split_words
 
 if TYPE_CHECKING:
     from composer_index.store.store import Store
@@ -24,10 +26,6 @@ logger = logging.getLogger(__name__)
 
 NUM_CANDIDATES = 100
 """Of each kind of search, before they are fused."""
-NAMES_BOOST = 1.0
-"""How much a word in the path or the symbol counts, against one in the text."""
-
-_NUM_BOOSTED = 50
 _SPARE = 5
 """Results more than wanted: a chunk may have been replaced since it was found."""
 
@@ -66,15 +64,26 @@ class Searcher:
         """Returns the `k` best chunks, best first. The filters choose what takes part, before
         anything is ranked."""
         shadow = self.shadow
-        words = list(dict.fromkeys(split_words(query)))
+        words = query_words(query)
         chosen = Filter(path_glob=path_glob or "", language=language or "")
         meaning = self._threads.submit(self._by_meaning, query, chosen, shadow)
-        names = self._threads.submit(self._by_words, "names", words, chosen, shadow)
-        by_words = _summed(self._by_words("words", words, chosen, shadow), names.result())
+        by_words = self._by_words(words, chosen, shadow)
         by_meaning = meaning.result()
-        ranking = boosted(fused(by_words, by_meaning), words, [*by_words, *by_meaning])
+        # Hits by words come last, so that theirs are kept: they know Lance's row.
+        hits = {(hit.path, hit.ordinal): hit for hit in [*by_meaning, *by_words]}
+        fused = fuse(_scores(by_words), _scores(by_meaning))
+        ranking = [
+            (hits[key], score * _boost(query, words, hits[key])) for key, score in fused.items()
+        ]
+        ranking.sort(key=lambda each: -each[1])
         wanted = max(k, RERANK_DEPTH) if self._reranker else k
-        results = self._results(ranking[: wanted + _SPARE], words, by_words, by_meaning, shadow)
+        chunks = self._chunks([hit for hit, _ in ranking[: wanted + _SPARE]], shadow)
+        meant = _scores(by_meaning)
+        results = [
+            _result(chunks[key], score, words, is_meant=key in meant)
+            for hit, score in ranking[: wanted + _SPARE]
+            if (key := (hit.path, hit.ordinal)) in chunks
+        ]
         if self._reranker:
             results = reranked(self._reranker, query, results[:wanted])
         return results[:k]
@@ -108,12 +117,10 @@ class Searcher:
         """Returns definitions by a part of their name; see `find_symbols`."""
         return find_symbols(self._store, self.shadow, query, limit)
 
-    def _by_words(
-        self, column: WordColumn, words: Sequence[str], chosen: Filter, shadow: Shadow
-    ) -> list[Hit]:
+    def _by_words(self, words: Sequence[str], chosen: Filter, shadow: Shadow) -> list[Hit]:
         stored = replace(chosen, without=shadow.paths)
-        hits = self._store.match_words(column, words, NUM_CANDIDATES, stored)
-        return hits + shadow.match_words(column, words, chosen, self._weights)
+        hits = self._store.match_words(words, NUM_CANDIDATES, stored)
+        return _best(hits + shadow.match_words(words, chosen, self._weights))
 
     def _by_meaning(self, query: str, chosen: Filter, shadow: Shadow) -> list[Hit]:
         embedder = self._embedders.get(self._store.embedder)
@@ -126,69 +133,29 @@ class Searcher:
             return []
         stored = replace(chosen, without=shadow.paths)
         hits = self._store.nearest(embedder.name, vector, NUM_CANDIDATES, stored)
-        return sorted(hits + shadow.nearest(vector, chosen), key=lambda hit: -hit.score)
+        return _best(hits + shadow.nearest(vector, chosen))
 
-    def _results(
-        self,
-        ranking: Sequence[tuple[_Key, float]],
-        words: Sequence[str],
-        by_words: Sequence[Hit],
-        by_meaning: Sequence[Hit],
-        shadow: Shadow,
-    ) -> list[Result]:
-        # Hits by words come last, so that theirs are kept: they know Lance's row.
-        hits = {(hit.path, hit.ordinal): hit for hit in [*by_meaning, *by_words]}
-        chosen = [hits[key] for key, _ in ranking]
-        chunks = dict(self._store.chunks_at([hit for hit in chosen if hit.generation != SHADOW]))
-        for hit in chosen:
+    def _chunks(self, hits: Sequence[Hit], shadow: Shadow) -> dict[_Key, StoredChunk]:
+        chunks = dict(self._store.chunks_at([hit for hit in hits if hit.generation != SHADOW]))
+        for hit in hits:
             if hit.generation == SHADOW:
                 chunks[hit.path, hit.ordinal] = shadow.chunk(hit.path, hit.ordinal)
-        meant = {(hit.path, hit.ordinal) for hit in by_meaning}
-        return [
-            _result(chunks[key], score, words, is_meant=key in meant)
-            for key, score in ranking
-            if key in chunks
-        ]
+        return chunks
 
 
-def _summed(by_text: Sequence[Hit], by_names: Sequence[Hit]) -> list[Hit]:
-    """One list out of two, by the sum of the scores, best first."""
-    names = {(hit.path, hit.ordinal): hit for hit in by_names}
-    both = [
-        replace(hit, score=hit.score + NAMES_BOOST * found.score)
-        if (found := names.pop((hit.path, hit.ordinal), None))
-        else hit
-        for hit in by_text
-    ]
-    only = [replace(hit, score=NAMES_BOOST * hit.score) for hit in names.values()]
-    return sorted([*both, *only], key=lambda hit: -hit.score)
+def _best(hits: Sequence[Hit]) -> list[Hit]:
+    return sorted(hits, key=lambda hit: -hit.score)[:NUM_CANDIDATES]
 
 
-def fused(by_words: Sequence[Hit], by_meaning: Sequence[Hit]) -> list[tuple[_Key, float]]:
-    """Reciprocal rank fusion (Cormack, Clarke, Buettcher, SIGIR 2009), best first."""
-    scores: dict[_Key, float] = {}
-    for weight, hits in ((1.0, by_words), (0.5, by_meaning)):
-        for rank, hit in enumerate(hits):
-            key = (hit.path, hit.ordinal)
-            scores[key] = scores.get(key, 0.0) + weight / (60 + rank)
-    return sorted(scores.items(), key=lambda item: -item[1])
+def _scores(hits: Sequence[Hit]) -> dict[_Key, float]:
+    return {(hit.path, hit.ordinal): hit.score for hit in hits if hit.score > 0}
 
 
-def boosted(
-    ranking: Sequence[tuple[_Key, float]], words: Sequence[str], hits: Sequence[Hit]
-) -> list[tuple[_Key, float]]:
-    """Raises what the query's words name: the symbol, the path."""
-    symbols = {(hit.path, hit.ordinal): hit.symbol for hit in hits}
-    wanted = set(words)
-
-    def factor(key: _Key) -> float:
-        names = set(split_words(symbols[key]))
-        path = set(split_words(key[0]))
-        covered = len(names & wanted) / len(names) if names else 0.0
-        return 1 + 0.6 * covered + 0.4 * len(path & wanted) / max(1, len(wanted))
-
-    scored = [(key, score * factor(key)) for key, score in ranking[:_NUM_BOOSTED]]
-    return sorted(scored, key=lambda item: -item[1]) + list(ranking[_NUM_BOOSTED:])
+def _boost(query: str, words: Sequence[str], hit: Hit) -> float:
+    candidate = Candidate(
+        path=hit.path, language=hit.language, names=hit.names, is_function=hit.is_function
+    )
+    return boost(query, words, candidate)
 
 
 def _result(chunk: StoredChunk, score: float, words: Sequence[str], *, is_meant: bool) -> Result:
@@ -227,20 +194,17 @@ class _StoreWeights:
     def __init__(self, store: "Store") -> None:
         self._store = store
         self._until = 0.0
-        self._lengths: dict[WordColumn, float] = {}
-        self._found: dict[tuple[WordColumn, str], float] = {}
+        self._length = 1.0
+        self._found: dict[str, float] = {}
 
-    def weight(self, column: WordColumn, word: str) -> float:
-        length = self.average_length(column)
-        key = (column, word)
-        if key not in self._found:
-            self._found[key] = self._store.word_weight(column, word, length)
-        return self._found[key]
+    def weight(self, word: str) -> float:
+        length = self.average_length()
+        if word not in self._found:
+            self._found[word] = self._store.word_weight(word, length)
+        return self._found[word]
 
-    def average_length(self, column: WordColumn) -> float:
+    def average_length(self) -> float:
         if time.monotonic() > self._until or len(self._found) > self._MAX_WORDS:
             self._until = time.monotonic() + self._LIFETIME_S
-            self._lengths, self._found = {}, {}
-        if column not in self._lengths:
-            self._lengths[column] = self._store.average_length(column)
-        return self._lengths[column]
+            self._length, self._found = self._store.average_length(), {}
+        return self._length

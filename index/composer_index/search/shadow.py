@@ -12,7 +12,8 @@ from typing import Protocol
 
 from composer_index.chunk import Chunk, ParsedFile
 from composer_index.embedding.embedder import Vectors
-from composer_index.store.records import Filter, FoundDefinition, Hit, StoredChunk, WordColumn
+from composer_index.store.naming import Naming, naming
+from composer_index.store.records import Filter, FoundDefinition, Hit, StoredChunk
 from composer_index.store.sql import matches
 from composer_index.words import split_words
 
@@ -23,11 +24,11 @@ K1, B = 1.2, 0.75
 class Weights(Protocol):
     """The store's side of BM25."""
 
-    def weight(self, column: WordColumn, word: str) -> float:
-        """Returns the inverse document frequency of a word in `words` or `names`."""
+    def weight(self, word: str) -> float:
+        """Returns the inverse document frequency of a word."""
         ...
 
-    def average_length(self, column: WordColumn) -> float:
+    def average_length(self) -> float:
         """Returns the words of an average chunk."""
         ...
 
@@ -61,30 +62,28 @@ class Shadow:
             for each in file.definitions
         ]
 
-    def match_words(
-        self, column: WordColumn, words: Sequence[str], chosen: Filter, weights: Weights
-    ) -> list[Hit]:
+    def match_words(self, words: Sequence[str], chosen: Filter, weights: Weights) -> list[Hit]:
         """Returns the chunks that match, with the scores of `Store.match_words`."""
         wanted = set(words)
         hits: list[Hit] = []
-        for ordinal, chunk in self._chunks(chosen):
-            text = chunk.text if column == "words" else f"{chunk.path} {chunk.symbol}"
-            score = _bm25(column, split_words(text), wanted, weights)
+        for ordinal, chunk, named in self._chunks(chosen):
+            score = _bm25([*named.words, *split_words(chunk.text)], wanted, weights)
             if score > 0:
-                hits.append(_hit(chunk, ordinal, score))
+                hits.append(_hit(chunk, ordinal, named, score))
         return hits
 
     def nearest(self, vector: Vectors, chosen: Filter) -> list[Hit]:
         """Returns the chunks that have vectors, with the scores of `Store.nearest`."""
         return [
-            _hit(chunk, ordinal, float(self.vectors[chunk.path][ordinal] @ vector))
-            for ordinal, chunk in self._chunks(chosen)
+            _hit(chunk, ordinal, named, float(self.vectors[chunk.path][ordinal] @ vector))
+            for ordinal, chunk, named in self._chunks(chosen)
             if chunk.path in self.vectors
         ]
 
     def chunk(self, path: str, ordinal: int) -> StoredChunk:
         """Returns a chunk that a search of this shadow found."""
         found = self.files[path].chunks[ordinal]
+        named = naming(self.files[path])[ordinal]
         return StoredChunk(
             path=path,
             ordinal=ordinal,
@@ -96,22 +95,24 @@ class Shadow:
             language=found.language,
             text=found.text,
             content_hash=found.content_hash,
+            names=named.names,
+            is_function=named.is_function,
         )
 
     def mentions(self, name: str) -> list[StoredChunk]:
         """Returns the chunks in which the identifier `name` occurs."""
         return [
             self.chunk(chunk.path, ordinal)
-            for ordinal, chunk in self._chunks(Filter())
+            for ordinal, chunk, _ in self._chunks(Filter())
             if name in chunk.identifiers
         ]
 
-    def _chunks(self, chosen: Filter) -> list[tuple[int, Chunk]]:
+    def _chunks(self, chosen: Filter) -> list[tuple[int, Chunk, Naming]]:
         return [
-            (ordinal, chunk)
+            (ordinal, chunk, named)
             for path, file in self.files.items()
             if matches(chosen, path, file.language)
-            for ordinal, chunk in enumerate(file.chunks)
+            for ordinal, (chunk, named) in enumerate(zip(file.chunks, naming(file), strict=True))
         ]
 
 
@@ -119,20 +120,24 @@ SHADOW = -1
 """The generation of what is not in the store."""
 
 
-def _hit(chunk: Chunk, ordinal: int, score: float) -> Hit:
+def _hit(chunk: Chunk, ordinal: int, named: Naming, score: float) -> Hit:
     return Hit(
-        path=chunk.path, ordinal=ordinal, generation=SHADOW, symbol=chunk.symbol, score=score
+        path=chunk.path,
+        ordinal=ordinal,
+        generation=SHADOW,
+        language=chunk.language,
+        names=named.names,
+        is_function=named.is_function,
+        score=score,
     )
 
 
-def _bm25(column: WordColumn, words: Sequence[str], wanted: set[str], weights: Weights) -> float:
+def _bm25(words: Sequence[str], wanted: set[str], weights: Weights) -> float:
     counts = Counter(word for word in words if word in wanted)
     if not counts:
         return 0.0
-    length = K1 * (1 - B + B * len(words) / weights.average_length(column))
-    return sum(
-        weights.weight(column, word) * saturated(count, length) for word, count in counts.items()
-    )
+    length = K1 * (1 - B + B * len(words) / weights.average_length())
+    return sum(weights.weight(word) * saturated(count, length) for word, count in counts.items())
 
 
 def saturated(count: int, length: float) -> float:

@@ -25,19 +25,17 @@ _NUM_PROBES = 12
 """Partitions of the vector index that a query reads; all of them up to 200,000 chunks."""
 K1, B = 1.2, 0.75
 """Lance's constants of BM25."""
-_HIT = ["path", "ordinal", "generation", "symbol"]
+_HIT = ["path", "ordinal", "generation", "language", "names", "is_function"]
 _CHUNK = [
     *("path", "ordinal", "generation", "start_line", "end_line"),
-    *("symbol", "signature", "language", "text", "content_hash"),
+    *("symbol", "signature", "language", "text", "content_hash", "names", "is_function"),
 ]
 _DEFINITION = ["path", "generation", "name", "kind", "symbol", "start_line", "end_line"]
 
 
-def match_words(
-    database: Database, column: str, words: Sequence[str], limit: int, chosen: Filter
-) -> list[Hit]:
-    """Returns the best chunks by BM25 over `words` or `names`."""
-    match = lance_query.MatchQuery(" ".join(words), column)
+def match_words(database: Database, words: Sequence[str], limit: int, chosen: Filter) -> list[Hit]:
+    """Returns the best chunks by BM25."""
+    match = lance_query.MatchQuery(" ".join(words), "words")
     with translated("searching by words"):
         query = database.chunks.search(match, query_type="fts").with_row_id(True)
         return _newest(_hits(query.select([*_HIT, "_score"]), limit, chosen))
@@ -51,24 +49,26 @@ def nearest(table: Table, vector: Vectors, limit: int, chosen: Filter) -> list[H
         return _newest(_hits(query, limit, chosen))
 
 
-def word_weight(database: Database, column: str, word: str, average_length: float) -> float:
+def word_weight(database: Database, word: str, average_length: float) -> float:
     """Returns a word's inverse document frequency, out of the score of a chunk that has it."""
     with translated("weighing a word"):
-        match = lance_query.MatchQuery(word, column)
-        query = database.chunks.search(match, query_type="fts").select([column, "_score"])
+        match = lance_query.MatchQuery(word, "words")
+        query = database.chunks.search(match, query_type="fts").select(["words", "_score"])
         rows: list[dict[str, Any]] = query.limit(1).to_list()
         if not rows:
             return math.log(1 + (database.chunks.count_rows() + 0.5) / 0.5)
-    words = rows[0][column].split(" ")
+    words = rows[0]["words"].split(" ")
     count, length = words.count(word), K1 * (1 - B + B * len(words) / average_length)
     return rows[0]["_score"] * (count + length) / (count * (K1 + 1))
 
 
-def average_length(database: Database, column: str) -> float:
+def average_length(database: Database) -> float:
     """Returns the words of an average chunk, of a sample."""
     with translated("measuring"):
-        rows: list[dict[str, Any]] = database.chunks.search().select([column]).limit(2000).to_list()
-    return max(1.0, sum(row[column].count(" ") + 1 for row in rows) / max(1, len(rows)))
+        rows: list[dict[str, Any]] = (
+            database.chunks.search().select(["words"]).limit(2000).to_list()
+        )
+    return max(1.0, sum(row["words"].count(" ") + 1 for row in rows) / max(1, len(rows)))
 
 
 def mentions(database: Database, name: str, limit: int) -> list[StoredChunk]:
@@ -194,11 +194,13 @@ def _hits(query: Any, limit: int, chosen: Filter) -> list[Hit]:
             path=decode_path(path),
             ordinal=ordinal,
             generation=generation,
-            symbol=symbol,
+            language=language,
+            names=tuple(names.split("\n")) if names else (),
+            is_function=is_function,
             score=score,
             row_id=row_id,
         )
-        for path, ordinal, generation, symbol, score, row_id in zip(
+        for path, ordinal, generation, language, names, is_function, score, row_id in zip(
             *(columns[name] for name in _HIT),
             scores,
             columns.get("_rowid", [None] * len(scores)),
@@ -210,6 +212,7 @@ def _hits(query: Any, limit: int, chosen: Filter) -> list[Hit]:
 def _chunk(row: Mapping[str, Any]) -> StoredChunk:
     fields: dict[str, Any] = {name: row[name] for name in _CHUNK}
     fields["path"] = decode_path(row["path"])
+    fields["names"] = tuple(row["names"].split("\n")) if row["names"] else ()
     return StoredChunk(**fields)
 
 

@@ -7,9 +7,6 @@ from typing import Literal
 from composer_index.chunk import DefinitionKind, ParsedFile
 from composer_index.embedding.embedder import Vectors
 
-WordColumn = Literal["words", "names"]
-"""The words of a chunk's text, or those of its path and symbol."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileStat:
@@ -30,9 +27,11 @@ class IndexedFile:
     parsed: ParsedFile
     stat: FileStat
     words: tuple[str, ...] | None = None
-    """One a chunk: `split_words` of its text, joined by spaces; None: the store splits."""
+    """One a chunk: `split_words` of its text, joined by spaces (the store adds those of its names);
+    None: the store splits."""
     vectors: Mapping[str, Vectors] = field(default_factory=dict[str, Vectors])
-    """By embedder, [num_chunks, dim], rows of length one; without any, they follow later."""
+    """By embedder, [num_chunks, dim], rows of length one, of the words of `naming` and of the text;
+    without any, they follow later."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +53,11 @@ class Hit:
     """Which of the file's chunks, from 0."""
     generation: int
     """Which write of the file; a higher one replaces all lower ones."""
-    symbol: str
+    language: str
+    names: tuple[str, ...]
+    """Of the definitions that begin in the chunk, and of the innermost that it lies in."""
+    is_function: bool
+    """A function, a method or a macro begins in it."""
     score: float
     """BM25's, or the cosine similarity."""
     row_id: int | None = None
@@ -77,6 +80,9 @@ class StoredChunk:
     language: str
     text: str
     content_hash: str
+    names: tuple[str, ...]
+    """As a `Hit`'s."""
+    is_function: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

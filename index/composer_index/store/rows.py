@@ -4,11 +4,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from composer_index.chunk import Chunk, ParsedFile
+from composer_index.chunk import ParsedFile
 from composer_index.embedding.embedder import Vectors
 from composer_index.store import schema
 from composer_index.store.lance import ArrowSchema, ArrowTable, pa
-from composer_index.store.records import FileStat, IndexedFile
+from composer_index.store.naming import naming
+from composer_index.store.records import FileStat, Hit, IndexedFile, StoredChunk
 from composer_index.store.sql import encode_path
 from composer_index.words import split_words
 
@@ -22,7 +23,7 @@ def chunk_rows(files: Sequence[IndexedFile], generation: int) -> ArrowTable:
 def _chunk_rows(file: IndexedFile, generation: int) -> Iterable[tuple[object, ...]]:
     parsed = file.parsed
     path = encode_path(parsed.path)
-    for ordinal, chunk in enumerate(parsed.chunks):
+    for ordinal, (chunk, named) in enumerate(zip(parsed.chunks, naming(parsed), strict=True)):
         words = file.words[ordinal] if file.words else " ".join(split_words(chunk.text))
         yield (
             path,
@@ -35,15 +36,11 @@ def _chunk_rows(file: IndexedFile, generation: int) -> Iterable[tuple[object, ..
             chunk.language,
             chunk.content_hash,
             _valid(chunk.text),
-            _valid(words),
-            _valid(" ".join(name_words(chunk))),
+            _valid("\n".join(named.names)),
+            named.is_function,
+            _valid(" ".join([*named.words, words])),
             _valid(" ".join(chunk.identifiers)),
         )
-
-
-def name_words(chunk: Chunk) -> list[str]:
-    """Returns the words of the chunk's path and symbol."""
-    return split_words(f"{chunk.path} {chunk.symbol}")
 
 
 def definition_rows(files: Sequence[IndexedFile], generation: int) -> ArrowTable:
@@ -93,22 +90,39 @@ def skipped_rows(skipped: Iterable[tuple[str, str, FileStat]], generation: int) 
     return _table(rows, schema.FILES)
 
 
-def vector_rows(keys: Sequence[tuple[str, int, int, str, str]], vectors: Vectors) -> ArrowTable:
-    """Returns a row for each (path, generation, ordinal, symbol, language) and its vector."""
-    columns = schema.vectors(vectors.shape[1])
-    paths, generations, ordinals, symbols, languages = zip(*keys, strict=True)
+def vector_rows(chunks: Sequence[Hit | StoredChunk], vectors: Vectors) -> ArrowTable:
+    """Returns a row for each chunk and its vector."""
     flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float16).ravel())
     return pa.table(
         [
-            pa.array(map(encode_path, paths), pa.string()),
-            pa.array(generations, pa.int64()),
-            pa.array(ordinals, pa.int32()),
-            pa.array(map(_valid, symbols), pa.string()),
-            pa.array(languages, pa.string()),
+            pa.array([encode_path(chunk.path) for chunk in chunks], pa.string()),
+            pa.array([chunk.generation for chunk in chunks], pa.int64()),
+            pa.array([chunk.ordinal for chunk in chunks], pa.int32()),
+            pa.array([chunk.language for chunk in chunks], pa.string()),
+            pa.array([_valid("\n".join(chunk.names)) for chunk in chunks], pa.string()),
+            pa.array([chunk.is_function for chunk in chunks], pa.bool_()),
             pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
         ],
-        schema=columns,
+        schema=schema.vectors(vectors.shape[1]),
     )
+
+
+def embedded(file: IndexedFile, generation: int) -> list[Hit]:
+    """Returns the keys of a file's vectors, in order."""
+    return [
+        Hit(
+            path=file.parsed.path,
+            ordinal=ordinal,
+            generation=generation,
+            language=chunk.language,
+            names=named.names,
+            is_function=named.is_function,
+            score=0.0,
+        )
+        for ordinal, (chunk, named) in enumerate(
+            zip(file.parsed.chunks, naming(file.parsed), strict=True)
+        )
+    ]
 
 
 def _table(rows: Sequence[tuple[object, ...]], columns: ArrowSchema) -> ArrowTable:

@@ -36,11 +36,13 @@ CHUNKS = _row(
     pa.field("language", pa.string()),
     pa.field("content_hash", pa.string()),
     pa.field("text", pa.string(), metadata=_COMPRESSED),
-    pa.field("words", pa.string(), metadata=_COMPRESSED),
     pa.field("names", pa.string()),
+    pa.field("is_function", pa.bool_()),
+    pa.field("words", pa.string(), metadata=_COMPRESSED),
     pa.field("identifiers", pa.string(), metadata=_COMPRESSED),
 )
-"""`words`, `names` (of the path and the symbol) and `identifiers` are joined by spaces."""
+"""`words` (of path, symbol, names and text) and `identifiers` are joined by spaces, `names` by line
+feeds: a heading is a name too."""
 
 DEFINITIONS = _row(
     pa.field("name", pa.string()),
@@ -65,8 +67,9 @@ def vectors(dim: int) -> ArrowSchema:
     """Returns the schema of a table of `dim`-dimensional vectors, one row a chunk."""
     return _row(
         pa.field("ordinal", pa.int32()),
-        pa.field("symbol", pa.string()),
         pa.field("language", pa.string()),
+        pa.field("names", pa.string()),
+        pa.field("is_function", pa.bool_()),
         pa.field("vector", pa.list_(pa.float16(), dim)),
     )
 

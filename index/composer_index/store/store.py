@@ -40,7 +40,6 @@ from composer_index.store.records import (
     KnownFile,
     StoredChunk,
     StoreEvent,
-    WordColumn,
 )
 from composer_index.store.sql import decode_path, encode_path, is_in, paths_in, quote
 
@@ -233,16 +232,11 @@ class Store:
         if not chunks:
             return
         with self._writing("storing vectors") as database:
-            generation = {chunk.path: chunk.generation for chunk in chunks}
-            keys = [
-                (chunk.path, chunk.generation, chunk.ordinal, chunk.symbol, chunk.language)
-                for chunk in chunks
-            ]
             table = database.vectors(embedder, vectors.shape[1])
-            old = [path for path in generation if encode_path(path) in self._present]
+            old = {chunk.path for chunk in chunks}
             assert table is not None
             table.delete(paths_in(old))
-            table.add(rows.vector_rows(keys, vectors))
+            table.add(rows.vector_rows(chunks, vectors))
 
     def switch_embedder(self, embedder: str) -> None:
         """Lets `embedder`'s vectors answer from now on; the former ones are removed.
@@ -266,16 +260,11 @@ class Store:
         if self._database is not None:
             yield from reading.known_files(self._database)
 
-    def match_words(
-        self, column: WordColumn, words: Sequence[str], limit: int, chosen: Filter
-    ) -> list[Hit]:
-        """Returns the best chunks by BM25 over the words of their text, or of their path and symbol
-        ("names"), best first. `words` are as `split_words` gives them."""
+    def match_words(self, words: Sequence[str], limit: int, chosen: Filter) -> list[Hit]:
+        """Returns the best chunks by BM25, best first; `words` are as `query_words` gives them."""
         if not words:
             return []
-        return self._read(
-            lambda database: reading.match_words(database, column, words, limit, chosen), []
-        )
+        return self._read(lambda database: reading.match_words(database, words, limit, chosen), [])
 
     def nearest(self, embedder: str, vector: Vectors, limit: int, chosen: Filter) -> list[Hit]:
         """Returns the chunks whose vectors by `embedder` are nearest, best first."""
@@ -286,15 +275,13 @@ class Store:
 
         return self._read(query, [])
 
-    def word_weight(self, column: WordColumn, word: str, average_length: float) -> float:
+    def word_weight(self, word: str, average_length: float) -> float:
         """Returns a word's inverse document frequency."""
-        return self._read(
-            lambda database: reading.word_weight(database, column, word, average_length), 1.0
-        )
+        return self._read(lambda database: reading.word_weight(database, word, average_length), 1.0)
 
-    def average_length(self, column: WordColumn) -> float:
+    def average_length(self) -> float:
         """Returns the words of an average chunk."""
-        return self._read(lambda database: reading.average_length(database, column), 1.0)
+        return self._read(reading.average_length, 1.0)
 
     def chunks_at(self, hits: Sequence[Hit]) -> Mapping[tuple[str, int], StoredChunk]:
         """Returns the hits' chunks by (path, ordinal); without those that were replaced since."""
@@ -369,11 +356,7 @@ class Store:
             have = [file for file in files if embedder in file.vectors and file.parsed.chunks]
             if not have:
                 continue
-            keys = [
-                (chunk.path, generation, ordinal, chunk.symbol, chunk.language)
-                for file in have
-                for ordinal, chunk in enumerate(file.parsed.chunks)
-            ]
+            keys = [key for file in have for key in rows.embedded(file, generation)]
             vectors = np.concatenate([file.vectors[embedder] for file in have])
             table = database.vectors(embedder, vectors.shape[1])
             tables.append((table, rows.vector_rows(keys, vectors)))

@@ -14,7 +14,7 @@ _MANY_PIECES = 40
 _MANY_UNINDEXED = 2000
 """Rows: to scan so many adds about 15 ms to a query; merging costs a second for 50,000 chunks."""
 _VECTOR_INDEX = "vector_"
-_TEXT_COLUMNS = ("words", "names", "identifiers")
+_TEXT_COLUMNS = ("words", "identifiers")
 
 
 def _text_index() -> Any:

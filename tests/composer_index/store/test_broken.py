@@ -28,7 +28,7 @@ def filled(location: Path) -> None:
 
 def use(store: Store, number: int) -> None:
     """Everything that a worker does; a rebuilt store says so by StoreBrokenError, once."""
-    store.match_words("words", ["word"], 5, Filter())
+    store.match_words(["word"], 5, Filter())
     store.nearest("small", one_hot(0)[0], 5, Filter())
     store.counts()
     try:
@@ -38,7 +38,7 @@ def use(store: Store, number: int) -> None:
     except StoreBrokenError:
         store.upsert_file(indexed("f2.py", f"word new {number}"))
     assert texts_in(store)["f2.py"] == [f"word new {number}"]
-    assert "f2.py" in {hit.path for hit in store.match_words("words", ["word"], 9, Filter())}
+    assert "f2.py" in {hit.path for hit in store.match_words(["word"], 9, Filter())}
 
 
 def tables_of(location: Path) -> Path:
@@ -82,7 +82,7 @@ def test_a_lost_index_is_rebuilt_by_the_first_question_or_change(tmp_path: Path)
     shutil.rmtree(tables_of(tmp_path) / "chunks.lance/_indices")
     events: list[StoreEvent] = []
     store = Store.open(tmp_path, events.append)
-    assert store.match_words("words", ["word"], 5, Filter()) == []
+    assert store.match_words(["word"], 5, Filter()) == []
     assert [event.kind for event in events] == ["rebuilt"]
     use(store, 1)
     store.close()
@@ -94,7 +94,7 @@ def test_a_reader_answers_nothing_from_another_version_and_leaves_it_alone(tmp_p
     write_version(tmp_path, schema.VERSION + 1)
     reader = Store.open(tmp_path)
     assert not reader.is_writer
-    assert reader.match_words("words", ["word"], 5, Filter()) == []
+    assert reader.match_words(["word"], 5, Filter()) == []
     assert json.loads((tmp_path / schema.CURRENT).read_text())["version"] == schema.VERSION + 1
     writer.close()
 
@@ -129,6 +129,6 @@ def test_the_cache_folder_is_removed_while_the_store_is_open(tmp_path: Path):
     store = Store.open(location)
     store.upsert_file(indexed("a.py", "word"))
     shutil.rmtree(location)
-    assert store.match_words("words", ["word"], 5, Filter()) == []
+    assert store.match_words(["word"], 5, Filter()) == []
     use(store, 1)
     store.close()

@@ -50,7 +50,7 @@ def check(store: Store, newest: dict[str, tuple[int, int]]) -> None:
             assert len(held[path]) == num_chunks
     assert store.counts().num_chunks == sum(map(len, held.values())), "rows that no file has"
     assert store.unembedded("small") == []
-    assert store.match_words("words", ["text"], 5, Filter())
+    assert store.match_words(["text"], 5, Filter())
     assert store.chunks_at(store.nearest("small", one_hot(0)[0], 5, Filter()))
 
 
@@ -100,7 +100,7 @@ def test_a_reader_goes_on_and_takes_over_when_the_writer_dies(tmp_path: Path):
         while not acknowledged_in(tmp_path / "note") and time.monotonic() < deadline:
             time.sleep(0.02)
         for _ in range(20):
-            assert reader.match_words("words", ["text"], 5, Filter())
+            assert reader.match_words(["text"], 5, Filter())
             assert not reader.try_become_writer()
         writer.kill()
         writer.wait()

@@ -39,7 +39,7 @@ def test_a_full_disk(small_disk: Path):
         with pytest.raises(StoreFullError):
             store.upsert_file(indexed("b.py", "word second"))
     assert [event.kind for event in events] == ["full"]
-    assert store.match_words("words", ["word"], 5, Filter())[0].path == "a.py"
+    assert store.match_words(["word"], 5, Filter())[0].path == "a.py"
     assert texts_in(store)["a.py"] == ["word first"]
     filler.unlink()
     store.upsert_file(indexed("b.py", "word second"))

@@ -22,7 +22,7 @@ def store(tmp_path: Path):
 
 
 def found(store: Store, query: str, chosen: Filter = EVERYTHING) -> list[str]:
-    return [hit.path for hit in store.match_words("words", split_words(query), 10, chosen)]
+    return [hit.path for hit in store.match_words(split_words(query), 10, chosen)]
 
 
 def test_finds_what_was_stored_before_and_after_indexing(store: Store):

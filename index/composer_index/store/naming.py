@@ -1,0 +1,40 @@
+"""How a chunk is named: by its path, its symbol, and the definitions that begin in it."""
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+
+from composer_index.chunk import ParsedFile
+from composer_index.words import split_words
+
+_FUNCTIONS = frozenset({"function", "method", "macro"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Naming:
+    """What a chunk is called."""
+
+    names: tuple[str, ...]
+    """Of the definitions that begin in the chunk, and of the innermost that it lies in."""
+    is_function: bool
+    """A function, a method or a macro begins in it."""
+    words: tuple[str, ...]
+    """Of its path, its symbol and its names: searched and embedded in front of its text's."""
+
+
+def naming(parsed: ParsedFile) -> list[Naming]:
+    """Returns how each chunk of a file is named."""
+    found: list[Naming] = []
+    starts = [each.start_line for each in parsed.definitions]
+    for chunk in parsed.chunks:
+        first, end = bisect_left(starts, chunk.start_line), bisect_right(starts, chunk.end_line)
+        begun = parsed.definitions[first:end]
+        own = [chunk.symbol.rsplit(".", 1)[-1]] if chunk.symbol else []
+        names = tuple(dict.fromkeys([*(each.name for each in begun), *own]))
+        found.append(
+            Naming(
+                names=names,
+                is_function=any(each.kind in _FUNCTIONS for each in begun),
+                words=tuple(split_words("\n".join([chunk.path, chunk.symbol, *names]))),
+            )
+        )
+    return found
