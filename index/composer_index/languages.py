@@ -12,7 +12,7 @@ _C_PLUS_PLUS = re.compile(
     rb"^\s*(?:class\s+\w|namespace[\s{]|template\s*<|using\s+\w|(?:public|private|protected)\s*:)",
     re.MULTILINE,
 )
-_SHEBANG = re.compile(rb"#!\s*\S*?([a-z+]+)[\d.]*(?:[ \t]+(?:-\S+[ \t]+)*([a-z+]+))?")
+_SHEBANG = re.compile(rb"#![ \t]*(?:\S*/)?([A-Za-z]+)[\d.]*(?:[ \t]+(?:-\S+[ \t]+)*([A-Za-z]+))?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -193,8 +193,6 @@ LANGUAGES = {language.id: language for language in (*_TABLE, PLAINTEXT)}
 _BY_EXTENSION = {extension: one for one in _TABLE for extension in one.extensions}
 _BY_NAME = {name: one for one in _TABLE for name in one.names}
 _BY_INTERPRETER = {program: one for one in _TABLE for program in one.interpreters}
-
-
 
 
 def language_of(path: str, source: bytes) -> Language:

@@ -26,8 +26,9 @@ _BYTES_PER_STEP = 8
 """A step is 100 of the parser's operations (tree-sitter's own count); code takes about one for 160
 bytes, the worst of recovery from errors ten times as many."""
 _MATCH_LIMIT = 65_536
+_MAX_ERROR_CHILDREN = 2000
 _MAX_DEPTH = 400
-"""Nodes below define nothing of use, and a query's cursor takes quadratic time in depth."""
+"""Nodes below define nothing of use, and deep ones cost a cursor more."""
 
 _ASCII = bytes(range(0x80)) + b"x" * 0x80
 _MAX_TAGS = 60_000
@@ -60,7 +61,9 @@ def load(language: Language) -> Grammar | None:
     module = import_module(f"tree_sitter_{language.grammar}")
     entry: Callable[[], object] = getattr(module, language.entry)
     grammar = tree_sitter.Language(entry())
-    query = (files(__package__) / "queries" / f"{language.grammar}.scm").read_text("utf-8")
+    query = (files("composer_index.parsing") / "queries" / f"{language.grammar}.scm").read_text(
+        "utf-8"
+    )
     return Grammar(grammar, tree_sitter.Query(grammar, query))
 
 
@@ -94,10 +97,29 @@ def parse_tree(language: Language, grammar: Grammar, source: bytes) -> tree_sitt
 
 
 def matches(grammar: Grammar, tree: tree_sitter.Tree) -> list[Match]:
-    """The query's matches in the tree, down to `_MAX_DEPTH`."""
+    """The query's matches in the tree, down to `_MAX_DEPTH`.
+
+    A cursor takes quadratic time over the tokens of an error: beside a long one, only what stands
+    whole right below the root is looked through.
+    """
     cursor = tree_sitter.QueryCursor(grammar.query, match_limit=_MATCH_LIMIT)
     cursor.set_max_start_depth(_MAX_DEPTH)
-    return [match for _, match in cursor.matches(tree.root_node)]
+    root = tree.root_node
+    if root.has_error and _has_wide_error(root):
+        roots = [child for child in root.named_children if not child.has_error]
+    else:
+        roots = [root]
+    return [match for node in roots for _, match in cursor.matches(node)]
+
+
+def _has_wide_error(root: tree_sitter.Node) -> bool:
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.is_error and node.child_count > _MAX_ERROR_CHILDREN:
+            return True
+        stack.extend(child for child in node.children if child.has_error)
+    return False
 
 
 def _is_hazardous(language: Language, source: bytes) -> bool:

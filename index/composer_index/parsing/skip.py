@@ -1,7 +1,6 @@
 """Which files are not worth an index entry, and why."""
 
 import re
-from pathlib import PurePosixPath
 
 from composer_index.chunk import SkipReason
 from composer_index.languages import Language
@@ -17,16 +16,17 @@ _MEAN_LINE_CODE = 250
 _MEAN_LINE_PROSE = 1000
 """Prose may hold a paragraph a line."""
 
-_BINARY = frozenset(
-    ".7z .a .avi .avif .bin .bmp .bz2 .class .db .dll .dylib .eot .exe .gguf .gif .gz .ico .jar "
-    ".jpeg .jpg .lib .mo .mov .mp3 .mp4 .npy .npz .o .obj .onnx .otf .parquet .pdf .pickle .pkl .png "
-    ".psd .pt .pyc .pyd .rar .safetensors .so .sqlite .sqlite3 .tar .tgz .tif .tiff .ttf .war .wasm "
-    ".wav .webm .webp .whl .woff .woff2 .xls .xlsx .xz .zip .zst".split()
+_BINARY = re.compile(
+    r"\.(?:7z|a|avi|avif|bin|bmp|bz2|class|db|dll|dylib|eot|exe|gguf|gif|gz|ico|jar|jpeg|jpg|"
+    r"lib|mo|mov|mp3|mp4|npy|npz|o|obj|onnx|otf|parquet|pdf|pickle|pkl|png|psd|pt|pyc|pyd|rar|"
+    r"safetensors|so|sqlite|sqlite3|tar|tgz|tif|tiff|ttf|war|wasm|wav|webm|webp|whl|woff|"
+    r"woff2|xls|xlsx|xz|zip|zst)$"
 )
-_LOCK_FILES = frozenset(
-    "package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock deno.lock cargo.lock "
-    "poetry.lock uv.lock pdm.lock pipfile.lock gemfile.lock composer.lock go.sum flake.lock mix.lock "
-    "pubspec.lock podfile.lock packages.lock.json gradle.lockfile package.resolved".split()
+_LOCK_FILE = re.compile(
+    r"(?:package-lock\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lock|"
+    r"deno\.lock|cargo\.lock|poetry\.lock|uv\.lock|pdm\.lock|pipfile\.lock|gemfile\.lock|"
+    r"composer\.lock|go\.sum|flake\.lock|mix\.lock|pubspec\.lock|podfile\.lock|"
+    r"packages\.lock\.json|gradle\.lockfile|package\.resolved)"
 )
 _GENERATED_NAME = re.compile(
     r"(?:_pb2(?:_grpc)?\.pyi?|\.pb\.(?:go|cc|h|rs)|_pb\.(?:js|d\.ts|rb)|\.g(?:\.\w+)?\.(?:dart|cs)"
@@ -47,9 +47,9 @@ _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\v\b\x1b"))
 def skip_by_name(path: str) -> SkipReason | None:
     """The reason that a file's name alone gives."""
     name = path.rpartition("/")[2].lower()
-    if PurePosixPath(name).suffix in _BINARY:
+    if _BINARY.search(name):
         return "binary"
-    if name in _LOCK_FILES or _GENERATED_NAME.search(name):
+    if _LOCK_FILE.fullmatch(name) or _GENERATED_NAME.search(name):
         return "generated"
     return "minified" if _MINIFIED_NAME.search(name) else None
 

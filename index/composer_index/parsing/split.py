@@ -1,8 +1,8 @@
 """Split-then-merge along the tree (the method of cAST, arXiv 2506.15655).
 
-The tree is split from the root until each piece fits the budget; neighbours are then merged while
-they fit, but a definition of some size stands alone, with the decorators and comments above it.
-Pieces are whole rows: they cover every row once, in order.
+The tree is split, from the root's children on, until each piece fits the budget; neighbours are then
+merged while they fit, but a definition of some size stands alone, with the decorators and comments
+above it. Pieces are whole rows: they cover every row once, in order.
 """
 
 from collections.abc import Sequence
@@ -77,17 +77,15 @@ class _Splitter:
                 self._emit(end, owner, -1)
                 continue
             definition = self._by_node.get(node.id, -1)
-            if lines.weight(self._row, end) <= BUDGET:
-                self._emit(end, owner, definition)
-                continue
-            start = lines.row_of(node.start_byte)
-            if start > self._row and lines.weight(start, end) <= BUDGET:
-                self._emit(start, owner, -1)
+            start = max(lines.row_of(node.start_byte), self._row)
+            if node is not root and lines.weight(start, end) <= BUDGET:
+                if lines.weight(self._row, end) > BUDGET:
+                    self._emit(start, owner, -1)
                 self._emit(end, owner, definition)
                 continue
             inner = owner if definition < 0 else definition
             stack.append((None, inner, end, False))
-            if end - self._row > 1:
+            if node is root or end - self._row > 1:
                 self._push_children(node, inner, stack)
         self._emit(lines.num_rows, -1, -1)
         return self._pieces

@@ -15,14 +15,22 @@ from composer_index.parsing.text import Lines
 _KINDS = frozenset(get_args(DefinitionKind)) | {"scope"}
 _HOLDERS = frozenset({"class", "interface", "enum", "scope"})
 """What makes methods of the functions in it."""
+_ALIASES = frozenset({"type"})
+"""What scopes nothing: `typedef struct a {} b` defines `a`, not `b.a`."""
+_ASIDES = frozenset({"module", "exports", "prototype", "this"})
+"""Parts of a qualified name that a reader leaves out: `module.exports.run`, `A.prototype.run`."""
 _STATEMENTS = frozenset({"constant", "variable", "field"})
 _MAX_NAME = 120
 """Characters of a name: a CSS selector or a heading may be long."""
 _MAX_SIGNATURE = 240
 
-_IMPORTERS = "require require_relative load autoload import dofile loadfile source .".split()
 _CONDITIONS = {
-    "if.import": frozenset(_IMPORTERS),
+    "if.import": frozenset(
+        {
+            *("require", "require_relative", "load", "autoload", "import"),
+            *("dofile", "loadfile", "source", "."),
+        }
+    ),
     "if.id": frozenset({"id"}),
     "if.src": frozenset({"src"}),
     "if.href": frozenset({"href"}),
@@ -87,7 +95,7 @@ def definitions(
         if name_id in index_of_name:
             index_of_node[node.id] = index_of_name[name_id]
     result = [one for _, (one, _) in ordered]
-    _nest(result, language.separator)
+    _nest(result, language)
     return result, index_of_node
 
 
@@ -115,7 +123,7 @@ def _found(kind: str, name: Node, node: Node, match: Match, lines: Lines) -> Fou
     if owner:
         receiver = _RECEIVER.search(_text(lines, owner[0]))
         text = f"{receiver[0]}.{text}" if receiver else text
-    if kind == "variable" and text.isupper():
+    if kind == "variable" and len(text) > 1 and text.isupper():
         kind = "constant"
     body = match.get("body")
     return Found(
@@ -128,24 +136,28 @@ def _found(kind: str, name: Node, node: Node, match: Match, lines: Lines) -> Fou
     )
 
 
-def _nest(ordered: list[Found], separator: str) -> None:
+def _nest(ordered: list[Found], language: Language) -> None:
     """Gives each its parent and its full symbol, and shortens the name to its last part."""
     open_: list[int] = []
     for index, one in enumerate(ordered):
         while open_ and ordered[open_[-1]].end_byte < one.end_byte:
             open_.pop()
-        parts = [one.name]
-        if one.kind not in {"heading", "class", "field", "table"} or separator != " > ":
-            parts = [part for part in _QUALIFIER.split(one.name) if part] or [one.name]
+        parts = [one.name] if language.has_hyphens or language.is_prose else _parts(one.name)
         if open_:
             one.parent = open_[-1]
             above = ordered[one.parent]
             parts.insert(0, above.symbol)
             if one.kind == "function" and above.kind in _HOLDERS:
                 one.kind = "method"
-        one.symbol = separator.join(parts)
+        one.symbol = language.separator.join(parts)
         one.name = parts[-1]
-        open_.append(index)
+        if one.kind not in _ALIASES:
+            open_.append(index)
+
+
+def _parts(name: str) -> list[str]:
+    parts = [part for part in _QUALIFIER.split(name) if part]
+    return [part for part in parts[:-1] if part not in _ASIDES] + parts[-1:] or [name]
 
 
 def signature(one: Found, lines: Lines) -> str:

@@ -20,6 +20,7 @@
   (identifier) @name
   (pointer_declarator declarator: (identifier) @name)
   (array_declarator declarator: (identifier) @name)
+  (pointer_declarator declarator: (array_declarator declarator: (identifier) @name))
 ])) @variable)
 (enumerator name: (_) @name) @constant
 

@@ -2,4 +2,5 @@
 (keyframes_statement (keyframes_name) @name) @function
 (stylesheet (rule_set (block (declaration (property_name) @name @if.custom) @variable)))
 
-(import_statement [(string_value) (call_expression (arguments (_) @import))] @import)
+(import_statement (string_value) @import)
+(import_statement (call_expression (arguments (_) @import)))

@@ -1,7 +1,7 @@
 (class name: (_) @name) @class
 (module name: (_) @name) @module
-(method name: (_) @name) @method
-(singleton_method name: (_) @name) @method
+(method name: (_) @name) @function
+(singleton_method name: (_) @name) @function
 (assignment left: (constant) @name) @constant
 
 (call
