@@ -143,7 +143,7 @@ def _read_past_call(path: str, value: object) -> dict[str, Any]:
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             arguments = None
     if not isinstance(arguments, dict):
         raise parse.wrong(f"{path}.function.arguments", function.get("arguments"), "a JSON object")

@@ -16,9 +16,11 @@ from composer_inference.api.answers import (
     usage,
     with_usage_event,
 )
+from composer_inference.api.errors import invalid
 from composer_inference.api.service import EngineService
 from composer_inference.api.streaming import Events, event_stream, while_connected
 from composer_inference.backends.base import GenerateRequest, Prompt
+from composer_inference.chat.grammar import GrammarError, check_grammar
 from composer_inference.chat.json_guard import JsonGuard
 from composer_inference.priority import Priority
 
@@ -51,9 +53,16 @@ def _read_request(body: Mapping[str, Any]) -> GenerateRequest:
     return GenerateRequest(
         prompt=_read_prompt(body),
         sampling=parse.read_sampling(body, max_tokens=DEFAULT_MAX_TOKENS),
-        grammar=None if grammar is None else parse.string(body, "grammar"),
+        grammar=None if grammar is None else _checked(parse.string(body, "grammar")),
         json_schema=schema and parse.schema(schema, "json_schema", relax=False),
     )
+
+
+def _checked(grammar: str) -> str:
+    try:
+        return check_grammar(grammar)
+    except GrammarError as error:
+        raise invalid(f"grammar {error}", param="grammar") from error
 
 
 def _read_prompt(body: Mapping[str, Any]) -> Prompt:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from composer_inference.backends.base import (
-    BackendError,
     FinishReason,
     GenerateChunk,
     GenerateRequest,
+    RejectedRequestError,
     Timings,
     TokenLogprob,
 )
@@ -74,7 +74,7 @@ class ToolCallDecoder:
         self._total = Timings()
 
     async def parts(self) -> AsyncGenerator[Part, None]:
-        """Raises: what the backend raises, and BackendError for a call that breaks off."""
+        """Raises: what the backend raises, and RejectedRequestError for a call that breaks off."""
         if self._rules.required:
             self._open("")
         while True:
@@ -136,7 +136,9 @@ class ToolCallDecoder:
         self._request = self._extended(f"{text}\n{CLOSER}")
         if not reader.complete:
             if reason != "length":
-                raise BackendError(f"the tools' schema was not enforced: the call is {text!r}")
+                raise RejectedRequestError(
+                    f"the tools' schema was not enforced: the call is {text!r}"
+                )
             self._ended = "length"
         elif not self._rules.parallel or self._rules.only or self._num_calls == MAX_CALLS:
             self._ended = "tool_calls"

@@ -2,7 +2,7 @@
 
 import json
 
-from composer_inference.backends.base import BackendError, GenerateChunk
+from composer_inference.backends.base import GenerateChunk, RejectedRequestError
 
 _STARTS = frozenset('{["-0123456789tfn')
 
@@ -12,14 +12,20 @@ class JsonGuard:
         self._text = ""
 
     def check(self, chunk: GenerateChunk) -> None:
-        """Raises: BackendError for text that no JSON begins with, or an end that is none."""
+        """Raises: RejectedRequestError for text that no JSON begins with, or an end that is none."""
         started = bool(self._text.strip())
         self._text += chunk.text
         begun = self._text.lstrip()
         if not started and begun and begun[0] not in _STARTS:
-            raise BackendError(f"the JSON schema was not enforced: the answer begins {begun!r}")
+            raise _dropped(f"the answer begins {begun[:80]!r}")
         if chunk.finish_reason == "stop":
             try:
                 json.loads(self._text)
-            except ValueError as error:
-                raise BackendError(f"the JSON schema was not enforced: {error}") from error
+            except (ValueError, RecursionError) as error:
+                raise _dropped(str(error)) from error
+
+
+def _dropped(sign: str) -> RejectedRequestError:
+    return RejectedRequestError(
+        f"the JSON schema was not enforced, because no value meets it or it is too complex: {sign}"
+    )

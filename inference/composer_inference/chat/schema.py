@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
+from composer_inference.chat.satisfiable import contradiction
+
 _UNENFORCEABLE = frozenset(
     {
         "not",
@@ -39,8 +41,12 @@ _SCHEMAS = frozenset({"items", "additionalProperties", "additionalItems"})
 _COUNTS = frozenset(
     {"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"}
 )
-_NUMBERS = frozenset({"minimum", "maximum", "multipleOf"})
+_NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 _LOOKAROUND = re.compile(r"\(\?(?!:|i\)|s\))|\\[bB1-9]")
+
+
+MAX_DEPTH = 56
+"""Schemas within schemas; beyond 63 the constraint is dropped, and a tool's stand a few deep."""
 
 
 class SchemaError(ValueError):
@@ -53,7 +59,10 @@ def check_schema(schema: Mapping[str, Any], *, relax: bool) -> dict[str, Any]:
 
     Raises: SchemaError.
     """
-    return _Checker(schema, relax).checked(schema, "")
+    try:
+        return _Checker(schema, relax).checked(schema, "", 0)
+    except RecursionError:
+        raise SchemaError("the schema is nested too deeply") from None
 
 
 class _Checker:
@@ -61,9 +70,13 @@ class _Checker:
         self._root = root
         self._relax = relax
 
-    def checked(self, schema: Any, path: str) -> Any:
+    def checked(self, schema: Any, path: str, depth: int) -> Any:
         if schema is True:
             return schema
+        if depth > MAX_DEPTH:
+            if self._relax:
+                return True
+            raise SchemaError(f"nested more than {MAX_DEPTH} schemas deep, at {path[:200]}…")
         if not isinstance(schema, dict):
             raise _error(path, "is no JSON schema" if schema is not False else "allows nothing")
         checked: dict[str, Any] = {}
@@ -73,14 +86,18 @@ class _Checker:
                 if not self._relax:
                     raise _error(place, "cannot be enforced while decoding; leave it out")
             elif key == "oneOf" and self._relax:
-                checked["anyOf"] = self._nested(key, value, place)
+                checked["anyOf"] = self._nested(key, value, place, depth + 1)
             else:
-                checked[key] = self._nested(key, value, place)
+                checked[key] = self._nested(key, value, place, depth + 1)
+        if (reason := contradiction(checked)) is not None:
+            raise _error(path, reason)
         return checked
 
     def _is_enforceable(self, key: str, value: Any, schema: Any) -> bool:
         if key == "format":
             return value in _FORMATS or "string" not in schema.get("type", "string")
+        if key in {"exclusiveMinimum", "exclusiveMaximum"}:
+            return not isinstance(value, bool)  # as older drafts had them
         if key == "pattern":
             return isinstance(value, str) and not _LOOKAROUND.search(value)
         if key == "patternProperties":
@@ -89,17 +106,19 @@ class _Checker:
             )
         return True
 
-    def _nested(self, key: str, value: Any, path: str) -> Any:
+    def _nested(self, key: str, value: Any, path: str, depth: int) -> Any:
         if key in _NAMED_SCHEMAS:
             named = _require(value, dict, path, "an object of schemas")
-            return {name: self.checked(item, f"{path}/{name}") for name, item in named.items()}
+            return {
+                name: self.checked(item, f"{path}/{name}", depth) for name, item in named.items()
+            }
         if key in _SCHEMA_LISTS or (key == "items" and isinstance(value, list)):
             listed = _require(value, list, path, "a list of schemas")
             if not listed:
                 raise _error(path, "is empty")
-            return [self.checked(item, f"{path}/{at}") for at, item in enumerate(listed)]
+            return [self.checked(item, f"{path}/{at}", depth) for at, item in enumerate(listed)]
         if key in _SCHEMAS:
-            return value if value is False and key != "items" else self.checked(value, path)
+            return value if value is False and key != "items" else self.checked(value, path, depth)
         self._check_plain(key, value, path)
         return value
 
@@ -128,6 +147,17 @@ class _Checker:
             self._check_reference(value, path)
 
     def _check_reference(self, reference: Any, path: str) -> None:
+        seen: set[str] = set()
+        waiting: list[Any] = [reference]
+        while waiting:
+            found = self._referred(waiting.pop(), path)
+            direct = _direct_references(found)
+            if reference in direct:
+                raise _error(path, f"is {reference!r}, which leads back to itself and to no value")
+            waiting += direct - seen
+            seen |= direct
+
+    def _referred(self, reference: Any, path: str) -> Any:
         if not isinstance(reference, str) or not reference.startswith("#"):
             raise _error(path, f"is {reference!r}; only references within the schema are known")
         found: Any = self._root
@@ -136,6 +166,20 @@ class _Checker:
             if not isinstance(found, dict) or name not in found:
                 raise _error(path, f"is {reference!r}, which is not in the schema")
             found = cast(dict[str, Any], found)[name]
+        return found
+
+
+def _direct_references(schema: Any) -> set[str]:
+    """Where the schema leads without any part of a value between."""
+    if not isinstance(schema, dict):
+        return set()
+    fields = cast(dict[str, Any], schema)
+    found = {fields["$ref"]} if isinstance(fields.get("$ref"), str) else set[str]()
+    for key in ("anyOf", "oneOf", "allOf"):
+        parts = fields.get(key)
+        for part in cast(list[object], parts) if isinstance(parts, list) else ():
+            found |= _direct_references(part)
+    return found
 
 
 def _require(value: Any, kind: type[Any], path: str, expected: str) -> Any:

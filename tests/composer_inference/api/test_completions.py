@@ -49,6 +49,15 @@ def test_a_stream_of_events(serve, client):
         pytest.param({"prompt": "x", "stop": [""]}, "stop", id="empty-stop"),
         pytest.param({"prompt": "x", "n": 2}, "n=2", id="two-answers"),
         pytest.param({"prompt": "x", "suffix": "y"}, "suffix", id="suffix"),
+        pytest.param(
+            {"prompt": "x", "grammar": "(" * 1000}, "grammar is nested", id="deep-grammar"
+        ),
+        pytest.param({"prompt": "x", "grammar": "#" * 10**6}, "grammar has", id="long-grammar"),
+        pytest.param(
+            {"prompt": "x", "json_schema": {"minLength": 2, "maxLength": 1}},
+            "json_schema: ",
+            id="unsatisfiable",
+        ),
         pytest.param({"prompt": "x", "grammar": "root ::= x"}, "grammar", id="no-grammar-here"),
     ],
 )

@@ -112,7 +112,7 @@ async def test_an_error_in_the_middle_of_a_stream_is_an_event_and_the_last():
     events = answer.text.strip().split("\n\n")
     assert "[DONE]" not in answer.text
     error = json.loads(events[-1].removeprefix("data: "))["error"]
-    assert error["type"] == "server_error"
+    assert error["type"] == "invalid_request_error"
     assert "was not enforced" in error["message"]
     assert json.loads(events[0].removeprefix("data: "))["choices"][0]["delta"]["content"] == "W"
 

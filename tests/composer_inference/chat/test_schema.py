@@ -2,7 +2,7 @@
 
 import pytest
 
-from composer_inference.backends.base import BackendError, GenerateChunk
+from composer_inference.backends.base import GenerateChunk, RejectedRequestError
 from composer_inference.chat.json_guard import JsonGuard
 from composer_inference.chat.schema import SchemaError, check_schema
 
@@ -77,11 +77,78 @@ def test_alternatives_that_may_overlap_are_relaxed():
         ({"$ref": "#/$defs/X"}, "/\\$ref is '#/\\$defs/X', which is not in the schema"),
         ({"$ref": "http://x/y"}, "only references within the schema"),
         ({"$defs": {"x": {"type": "zzz"}}}, "/\\$defs/x/type"),
+        ({"type": "integer", "minimum": 5, "maximum": 1}, "no number between 5 and 1"),
+        ({"exclusiveMinimum": 5, "maximum": 5}, "no number between 5 and 5"),
+        ({"type": "integer", "minimum": 1.2, "maximum": 1.8}, "no number between 1.2 and 1.8"),
+        ({"minimum": 1, "maximum": 2, "multipleOf": 5}, "no number between 1 and 2"),
+        (holding(type="string", minLength=5, maxLength=1), "/properties/a has minLength 5 above"),
+        (holding(type="array", minItems=5, maxItems=1), "/properties/a has minItems 5 above"),
+        ({"required": ["a"], "additionalProperties": False}, "requires 'a', which is no property"),
+        (
+            {"properties": {"a": {}}, "minProperties": 2, "additionalProperties": False},
+            "minProperties 2 and allows 1",
+        ),
+        ({"type": "integer", "enum": ["a", 1.5, True]}, "no value of the type integer"),
+        ({"type": ["string", "null"], "const": 1}, "no value of the type string or null"),
+        ({"allOf": [{"type": "string"}, {"type": "integer"}]}, "several types at once"),
+        ({"$ref": "#"}, "leads back to itself"),
+        ({"anyOf": [{"$ref": "#"}, {"type": "null"}]}, "leads back to itself"),
+        (
+            {
+                "$ref": "#/$defs/a",
+                "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}},
+            },
+            "leads back to itself",
+        ),
     ],
 )
 def test_a_malformed_schema_is_told(schema, says, relax):
     with pytest.raises(SchemaError, match=says):
         check_schema(schema, relax=relax)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "minimum": 5, "maximum": 5},
+        {"minimum": 0.3, "maximum": 0.3, "multipleOf": 0.1},
+        {"exclusiveMinimum": 1, "exclusiveMaximum": 3, "type": "integer"},
+        {"minimum": -(10**400), "maximum": 10**400, "multipleOf": 3},
+        {"minimum": 0, "maximum": float("inf"), "multipleOf": 1e-320},
+        {"type": "integer", "enum": ["a", 2.0]},
+        {"type": "number", "const": 1},
+        {"allOf": [{"type": "number"}, {"type": ["integer", "null"]}]},
+        {"required": ["ab"], "patternProperties": {"^a": {}}, "additionalProperties": False},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"properties": {"n": {"$ref": "#/$defs/a"}}}}},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {}}},
+    ],
+)
+def test_a_schema_that_some_value_meets_passes(schema):
+    assert check_schema(schema, relax=False) == schema
+
+
+def nested(num_levels: int, key: str) -> dict[str, object]:
+    schema: dict[str, object] = {"type": "string"}
+    for _ in range(num_levels):
+        schema = holding(**schema) if key == "properties" else {key: [schema]}
+    return schema
+
+
+@pytest.mark.parametrize("key", ["properties", "anyOf"])
+def test_a_schema_nested_too_deeply_is_told_or_relaxed(key):
+    assert check_schema(nested(56, key), relax=False) == nested(56, key)
+    for num_levels in (57, 200, 5000):
+        with pytest.raises(SchemaError, match="nested"):
+            check_schema(nested(num_levels, key), relax=False)
+    relaxed = check_schema(nested(200, key), relax=True)
+    assert relaxed == check_schema(relaxed, relax=False)
+
+
+def test_bounds_of_older_drafts_are_relaxed():
+    schema = {"type": "number", "minimum": 1, "exclusiveMinimum": True}
+    assert check_schema(schema, relax=True) == {"type": "number", "minimum": 1}
+    with pytest.raises(SchemaError, match="exclusiveMinimum cannot be enforced"):
+        check_schema(schema, relax=False)
 
 
 def feed(*texts: str, reason="stop") -> None:
@@ -104,5 +171,5 @@ def test_json_that_max_tokens_cut_passes_the_guard():
     "texts", [("Sure!",), (" ", "`"), ("{", "a}"), ("t", "he"), ("",), ("{}{}",)]
 )
 def test_text_does_not_pass_the_guard(texts):
-    with pytest.raises(BackendError, match="was not enforced"):
+    with pytest.raises(RejectedRequestError, match="was not enforced"):
         feed(*texts)
