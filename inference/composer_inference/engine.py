@@ -16,6 +16,7 @@ from composer_inference.backends.base import (
     GenerateChunk,
     GenerateRequest,
 )
+from composer_inference.endpoint import EndpointError
 from composer_inference.loader import Loader
 from composer_inference.metrics import Metrics
 from composer_inference.priority import Priority
@@ -186,7 +187,7 @@ class Engine:
         self._failures.pop(name, None)
         try:
             backend = await self._loader.load(name)
-        except BackendError as error:
+        except (BackendError, EndpointError) as error:
             self._slots.pop(name, None)
             self._failures[name] = str(error)
             raise ModelLoadError(str(error)) from error

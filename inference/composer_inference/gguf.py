@@ -3,6 +3,7 @@
 Source: the GGUF specification (ggml, docs/gguf.md), versions 2 and 3, little-endian.
 """
 
+import math
 import mmap
 import struct
 from collections.abc import Container, Generator, Mapping
@@ -23,6 +24,18 @@ _SCALAR_FORMATS = {
     0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f",
     7: "?", 10: "Q", 11: "q", 12: "d",
 }  # fmt: skip
+_BLOCKS = {
+    0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34),
+    9: (32, 36), 10: (256, 84), 11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210),
+    15: (256, 292), 16: (256, 66), 17: (256, 74), 18: (256, 98), 19: (256, 50), 20: (32, 18),
+    21: (256, 110), 22: (256, 82), 23: (256, 136), 24: (1, 1), 25: (1, 2), 26: (1, 4), 27: (1, 8),
+    28: (1, 8), 29: (256, 56), 30: (1, 2), 34: (256, 54), 35: (256, 66), 39: (32, 17),
+    40: (64, 36), 41: (128, 18),
+}  # fmt: skip
+"""Elements and bytes of a block of each tensor type (ggml, `type_traits`)."""
+_ALIGNMENT = 32
+"""Of the tensors, where the file does not say."""
+_MAX_DIMENSIONS = 4
 _STRING, _ARRAY = 8, 9
 _RANK_POOLING = 4
 _ENCODERS = frozenset({"bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "modern-bert"})
@@ -57,7 +70,9 @@ class GgufMetadata:
         """Raises: InvalidGgufError."""
         try:
             with _mapped(path) as data:
-                scalars, arrays = _Reader(data).header()
+                reader = _Reader(data)
+                num_tensors, scalars, arrays = reader.header()
+                reader.check_tensors(num_tensors, scalars.get("general.alignment", _ALIGNMENT))
         except (OSError, ValueError) as error:
             raise InvalidGgufError(f"{path} is no readable GGUF model: {error}") from error
         return cls(path, scalars, arrays)
@@ -174,13 +189,13 @@ class _Reader:
         self._data = data
         self._at = at
 
-    def header(self) -> tuple[dict[str, Scalar], dict[str, _Array]]:
+    def header(self) -> tuple[int, dict[str, Scalar], dict[str, _Array]]:
         if self._take(4) != _MAGIC:
             raise ValueError("it does not begin with GGUF")
         version: int = self._scalar("I")
         if version not in _VERSIONS:
             raise ValueError(f"its version {version} is neither 2 nor 3")
-        self._scalar("Q")  # The number of tensors.
+        num_tensors: int = self._scalar("Q")
         scalars: dict[str, Scalar] = {}
         arrays: dict[str, _Array] = {}
         for _ in range(self._scalar("Q")):
@@ -191,7 +206,37 @@ class _Reader:
                 arrays[key] = self._array()
             else:
                 scalars[key] = self._value(kind)
-        return scalars, arrays
+        return num_tensors, scalars, arrays
+
+    def check_tensors(self, num_tensors: int, alignment: Scalar) -> None:
+        """Go through the tensors' descriptions, behind the header: the file must hold them all."""
+        if not isinstance(alignment, int) or alignment < 1:
+            raise ValueError(f"its alignment {alignment!r} is no positive number")
+        names: set[str] = set()
+        end = 0
+        for _ in range(num_tensors):
+            name = self._string()
+            if name in names:
+                raise ValueError(f"the tensor {name} stands there twice")
+            names.add(name)
+            end = max(end, self._tensor_end(name))
+        start = -(-self._at // alignment) * alignment
+        if names and start + end > len(self._data):
+            raise ValueError(
+                f"it is cut short: it has {len(self._data):,} bytes and its tensors end at "
+                f"{start + end:,}"
+            )
+
+    def _tensor_end(self, name: str) -> int:
+        """Where the tensor ends, counted from the first one's beginning."""
+        num_dimensions: int = self._scalar("I")
+        if num_dimensions > _MAX_DIMENSIONS:
+            raise ValueError(f"the tensor {name} has {num_dimensions} dimensions")
+        shape = [int(self._scalar("Q")) for _ in range(num_dimensions)]
+        kind, offset = int(self._scalar("I")), int(self._scalar("Q"))
+        # Of a type that came after this table, only the beginning is known.
+        block, num_bytes = _BLOCKS.get(kind, (1, 0))
+        return offset + math.prod(shape) // block * num_bytes
 
     def items(self, array: _Array) -> list[Any]:
         if array.kind == _STRING:

@@ -7,6 +7,7 @@ from composer_inference.api.service import ModelLoadError, UnknownModelError
 from composer_inference.backends.base import Backend, BackendError
 from composer_inference.backends.scripted import ScriptedBackend
 from composer_inference.hardware import read_hardware
+from composer_inference.load_guard import LoadGuard
 from composer_inference.models.choose import choose_model
 from composer_inference.models.errors import ModelError
 from composer_inference.models.store import ModelStore
@@ -70,16 +71,16 @@ class LlamaCppLoader:
             path = self._store.path(name)
         except ModelError as error:
             raise BackendError(str(error)) from error
-        return await LlamaCppBackend.load(
-            LlamaCppConfig(
-                path=path,
-                threads=self.threads,
-                context_tokens=self._context_tokens,
-                prefill_slice_tokens=prefill_slice_tokens(
-                    threads=self.threads, model_bytes=path.stat().st_size
-                ),
-            )
+        config = LlamaCppConfig(
+            path=path,
+            threads=self.threads,
+            context_tokens=self._context_tokens,
+            prefill_slice_tokens=prefill_slice_tokens(
+                threads=self.threads, model_bytes=path.stat().st_size
+            ),
         )
+        with LoadGuard(name, path).watched():
+            return await LlamaCppBackend.load(config)
 
 
 class ScriptedLoader:

@@ -160,6 +160,54 @@ def test_a_header_cut_anywhere_is_refused(read):
             read(WHOLE[:length])
 
 
+def tensor(name: str, shape: tuple[int, ...], kind: int = 0, offset: int = 0) -> bytes:
+    dimensions = struct.pack(f"<I{len(shape)}Q", len(shape), *shape)
+    return encode_string(name) + dimensions + struct.pack("<IQ", kind, offset)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "values", "num_bytes"),
+    [
+        ([tensor("a", (4, 2))], {}, 32),
+        ([tensor("a", (4,)), tensor("b", (256, 3), kind=12, offset=32)], {}, 32 + 3 * 144),
+        ([tensor("a", (4,), offset=64)], {"general.alignment": 64}, 64 + 16),
+        ([tensor("a", (4,), kind=99, offset=64)], {}, 64),
+    ],
+    ids=["f32", "q4_k", "aligned", "unknown-type"],
+)
+def test_a_file_that_does_not_hold_its_tensors_is_cut_short(read, tensors, values, num_bytes):
+    head = header(values, num_tensors=len(tensors)) + b"".join(tensors)
+    head += bytes(-len(head) % values.get("general.alignment", 32))
+    assert read(head + bytes(num_bytes)).keys == values.keys()
+    with pytest.raises(InvalidGgufError, match=r"model.gguf .* cut short: it has [\d,]+ bytes"):
+        read(head + bytes(num_bytes - 1))
+
+
+@pytest.mark.parametrize(
+    ("tensors", "reason"),
+    [
+        ([], "stands there twice|cut short"),
+        ([tensor("a", (1,)), tensor("a", (1,))], "the tensor a stands there twice"),
+        ([tensor("a", (1, 1, 1, 1, 1)), b""], "the tensor a has 5 dimensions"),
+    ],
+    ids=["missing", "twice", "dimensions"],
+)
+def test_damaged_descriptions_of_tensors(read, tensors, reason):
+    with pytest.raises(InvalidGgufError, match=reason):
+        read(header({}, num_tensors=max(2, len(tensors))) + b"".join(tensors) + bytes(999))
+
+
+def test_a_bogus_number_of_tensors(read):
+    with pytest.raises(InvalidGgufError, match="model.gguf"):
+        read(header({}, num_tensors=2**60) + bytes(100_000))
+
+
+@pytest.mark.parametrize("alignment", [0, "x", 0.5])
+def test_an_alignment_that_is_none(read, alignment):
+    with pytest.raises(InvalidGgufError, match="alignment"):
+        read(header({"general.alignment": alignment}))
+
+
 @pytest.mark.parametrize("path", ["missing.gguf", "."])
 def test_a_path_that_cannot_be_read(tmp_path, path):
     with pytest.raises(InvalidGgufError, match="no readable GGUF"):

@@ -39,7 +39,7 @@ from composer_inference.backends.base import (
     Timings,
     TokenLogprob,
 )
-from composer_inference.endpoint import private_runtime_dir
+from composer_inference.endpoint import socket_path
 from composer_inference.gguf import GgufMetadata
 from composer_inference.tokenizer import Tokenizer, build_tokenizer
 
@@ -197,15 +197,19 @@ def _start_server(config: LlamaCppConfig, pooling: str | None) -> Any:
     params.slot_prompt_similarity = SLOT_SIMILARITY
     params.cache_ram_mib = config.prompt_cache_mib
     params.embedding = pooling is not None
-    socket = private_runtime_dir() / f"llama-{os.getpid()}-{secrets.token_hex(3)}.sock"
+    # No longer than the engine's own socket, whose path was found to be short enough. llama.cpp
+    # knows a Unix socket by the ending.
+    socket = socket_path().with_name(f"{secrets.token_hex(3)}.sock")
     params.hostnames = [str(socket)]
     params.api_keys = [secrets.token_urlsafe(32)]
     params.warmup = False
-    params.verbosity = -1
+    params.verbosity = 1  # Errors alone, into the engine's log: the exception gives no reason.
     try:
         return xllamacpp.Server(params)
     except RuntimeError as error:
-        raise BackendError(f"llama.cpp cannot load {config.path}: {error}") from error
+        raise BackendError(
+            f"llama.cpp cannot load {config.path}: {error} The engine's log says why"
+        ) from error
     finally:
         socket.unlink(missing_ok=True)
 

@@ -65,7 +65,7 @@ def read_manifest(folder: Path) -> InstalledModel | None:
         )
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         logger.warning("%s does not describe a model, which is ignored: %s", path, error)
         return None
 

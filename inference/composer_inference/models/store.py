@@ -8,7 +8,6 @@
 A finished download becomes visible by one rename of its folder.
 """
 
-import os
 import re
 import shutil
 from collections.abc import Callable, Generator, Sequence
@@ -192,7 +191,7 @@ class ModelStore:
         with folder_errors_told(self.directory):
             try:
                 # Not `glob`: it finds nothing, silently, where it may not look.
-                return sorted(os.listdir(self.directory))
+                return sorted(path.name for path in self.directory.iterdir())
             except FileNotFoundError:
                 return []
 
