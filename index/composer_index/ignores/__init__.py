@@ -4,7 +4,7 @@ the user hides by `.composerignore`."""
 from composer_index.ignores.composerignore import FILE_NAME, ComposerIgnore
 from composer_index.ignores.hidden import HiddenFiles
 from composer_index.ignores.patterns import Pattern, PatternError, decision, hides, parse_pattern
-from composer_index.ignores.secrets import SECRET_PATTERNS, is_secret_path
+from composer_index.ignores.secrets import SECRET_PATTERNS, is_sample_path, is_secret_path
 
 __all__ = [
     "FILE_NAME",
@@ -15,6 +15,7 @@ __all__ = [
     "PatternError",
     "decision",
     "hides",
+    "is_sample_path",
     "is_secret_path",
     "parse_pattern",
 ]

@@ -7,6 +7,7 @@ from composer_index.ignores.composerignore import ComposerIgnore
 from composer_index.ignores.secrets import is_secret_path
 
 _SECRET = "may hold secrets by its name"
+_NO_FILE = "has a name that no file can have"
 
 
 class HiddenFiles:
@@ -21,7 +22,11 @@ class HiddenFiles:
         that is not absolute is a mere name, of a document that was never saved."""
         if not Path(path).is_absolute():
             return _SECRET if is_secret_path(path) else None
-        for place in dict.fromkeys((os.path.normpath(path), os.path.realpath(path))):
+        try:
+            places = dict.fromkeys((os.path.normpath(path), os.path.realpath(path)))
+        except ValueError:  # a null character, or half a surrogate pair
+            return _NO_FILE
+        for place in places:
             if is_secret_path(place):
                 return _SECRET
             if (file := self._ignores.hidden_by(place)) is not None:

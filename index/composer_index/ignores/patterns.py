@@ -35,8 +35,8 @@ _NAMED_SETS = {
     "upper": "A-Z",
     "xdigit": "0-9a-fA-F",
 }
-_CHARS = "[^/]*"
-_FOLDERS = "(?:[^/]+/)*"
+ANY_CHARS = "[^/]*"
+ANY_FOLDERS = "(?:[^/]+/)*"
 
 
 class PatternError(ValueError):
@@ -117,7 +117,7 @@ def _regex(glob: str, *, is_anchored: bool) -> str:
             runs[-1] += ".+" if is_anchored else "[^/]+"
         elif runs[-1] or len(runs) == 1:
             runs.append("")
-    return _joined(runs, _FOLDERS)
+    return _joined(runs, ANY_FOLDERS)
 
 
 def _components(glob: str) -> Iterator[str | None]:
@@ -140,7 +140,7 @@ def _components(glob: str) -> Iterator[str | None]:
 def _component(pieces: list[str], num_stars: int) -> str | None:
     if pieces == ["", ""] and num_stars > 1:
         return None
-    return _joined(pieces, _CHARS)
+    return _joined(pieces, ANY_CHARS)
 
 
 def _joined(texts: Sequence[str], gap: str) -> str:

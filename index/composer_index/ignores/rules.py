@@ -1,18 +1,16 @@
 """One answer for every path of a workspace: may it be in the index, and if not, why."""
 
 import os
-import re
 import stat
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from composer_index.ignores import git, layered
 from composer_index.ignores.composerignore import FILE_NAME, ComposerIgnore
 from composer_index.ignores.patterns import Pattern, hides, parse_pattern
-from composer_index.ignores.secrets import SECRET_PATTERNS, is_secret_path
+from composer_index.ignores.secrets import is_secret_file, is_secret_folder, is_secret_path
 
 Reason = Literal[
     "outside",  # of the root, or a link that leads there
@@ -27,18 +25,6 @@ Reason = Literal[
 
 RULE_FILE_NAMES = frozenset({layered.FILE_NAME, FILE_NAME})
 """Files by these names, in any folder, change what is hidden."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Matcher:
-    """Whether any of a list of patterns without negated ones matches, fast."""
-
-    in_names: re.Pattern[str]
-    in_paths: re.Pattern[str]
-
-    def matches(self, path: str) -> bool:
-        name = path.rpartition("/")[2]
-        return bool(self.in_names.fullmatch(name) or self.in_paths.fullmatch(path))
 
 
 class Rules:
@@ -95,8 +81,8 @@ class Rules:
 
     def is_secret(self, path: str, *, is_folder: bool = False) -> bool:
         """By its own name alone, not by those of the folders above it. Nothing is brought back."""
-        matcher = _SECRET_FOLDERS if is_folder else _SECRETS
-        return matcher.matches(self.absolute(path).lstrip(os.sep))
+        is_secret = is_secret_folder if is_folder else is_secret_file
+        return is_secret(self.absolute(path).lstrip(os.sep))
 
     def is_included(self, path: str) -> bool:
         return bool(self.included) and hides(self.included, path)
@@ -186,21 +172,3 @@ def _mode(path: str) -> int:
 
 def _is_plain(mode: int) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
-
-
-def _matcher(*, is_folder: bool) -> _Matcher:
-    in_names: list[str] = []
-    in_paths: list[str] = []
-    for text in SECRET_PATTERNS:
-        pattern = parse_pattern(text)
-        if pattern is None or (pattern.is_for_folders and not is_folder):
-            continue
-        regexes = in_paths if "/" in text.removesuffix("/") else in_names
-        regexes.append(f"(?:{pattern.regex.pattern})")
-    return _Matcher(
-        re.compile("|".join(in_names), re.DOTALL), re.compile("|".join(in_paths), re.DOTALL)
-    )
-
-
-_SECRETS = _matcher(is_folder=False)
-_SECRET_FOLDERS = _matcher(is_folder=True)
