@@ -8,6 +8,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 
+from composer_lsp.completion.filters import document_path
 from composer_lsp.completion.prompt import PromptWindow
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.completion.surroundings import Surroundings
@@ -47,6 +48,7 @@ class Generation:
                 self.request.document.text,
                 self.request.offset,
                 context_tokens=self.settings.context_tokens,
+                path=document_path(self.request.document.uri) or "",
             )
         found = list(self.known) or await self._answers(prompt, seed=None)
         self._remember(found)

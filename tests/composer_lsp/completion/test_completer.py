@@ -112,7 +112,7 @@ async def test_suggestion_with_every_stage_timed() -> None:
         "total",
     }
     assert suggestion.timings["prefill"] == 2
-    assert engine.prompts == [FimPrompt(prefix="x = ", suffix="\n")]
+    assert engine.prompts == [FimPrompt(prefix="x = ", suffix="\n", path="w/a.py")]
 
 
 async def test_nothing_useful_is_none() -> None:
