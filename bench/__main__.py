@@ -1,8 +1,9 @@
 """`make bench`: what Composer costs and how fast it answers, beside named peers in the same run.
 
-    python -m bench [start-up] [keystroke] [ghost-text] [load] [cancel]    (default: all)
+    python -m bench [start-up] [keystroke] [index] [ghost-text] [load] [cancel]    (default: all)
 
-Needs the model qwen2.5-coder-0.5b for all but the first two. Every table is printed with the
+Needs the model qwen2.5-coder-0.5b for all but the first three, and fetches Django's sources for the
+third. Every table is printed with the
 machine; quote ratios, not seconds.
 """
 
@@ -12,12 +13,13 @@ import platform
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 
-from bench import engine_load, ghost_text, keystroke, start_up
+from bench import engine_load, ghost_text, index_speed, keystroke, start_up
 from composer_inference.hardware import read_hardware
 
 PARTS: dict[str, Callable[[], Awaitable[None]]] = {
     "start-up": start_up.run,
     "keystroke": keystroke.run,
+    "index": index_speed.run,
     "ghost-text": ghost_text.run,
     "load": engine_load.run_busy,
     "cancel": engine_load.run_priorities,

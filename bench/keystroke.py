@@ -17,23 +17,30 @@ SOURCE = "def compute(a, b):\n    return a + b\n\n\n" * 250
 
 async def run() -> None:
     with tempfile.TemporaryDirectory(prefix="c-") as folder:
-        script = Path(folder) / "script.json"
-        script.write_text(json.dumps({"rules": [{"match": "", "text": "value + 1"}]}))
         async with (
-            scripted_engine(Path(folder), script),
+            scripted_engine(Path(folder), write_script(Path(folder))),
             start_server(Path(folder)) as client,
         ):
-            options = {"tab": {"debounceMs": 0}}
-            await client.initialize(initializationOptions=options)
-            uri, line = "untitled:bench.py", SOURCE.count("\n")
-            client.open(uri, SOURCE)
-            times = [
-                await _keystroke(client, uri, line, column) for column in range(NUM_KEYSTROKES)
-            ]
+            await client.initialize(initializationOptions={"tab": {"debounceMs": 0}})
+            times = await keystroke_times(client)
             memory = psutil.Process(client.process.pid).memory_info().rss / 1e6
     row("didChange to suggestion, ms (1,000 lines)", "p50", "p90")
     row("", f"{p50(times):.1f}", f"{p90(times):.1f}")
     row("resident memory after it, MB", f"{memory:.0f}")
+
+
+def write_script(folder: Path) -> Path:
+    """For an engine that answers at once."""
+    script = folder / "script.json"
+    script.write_text(json.dumps({"rules": [{"match": "", "text": "value + 1"}]}))
+    return script
+
+
+async def keystroke_times(client: LspClient) -> list[float]:
+    """Milliseconds from `didChange` to the suggestion, at the end of a long document."""
+    uri, line = "untitled:bench.py", SOURCE.count("\n")
+    client.open(uri, SOURCE)
+    return [await _keystroke(client, uri, line, column) for column in range(NUM_KEYSTROKES)]
 
 
 async def _keystroke(client: LspClient, uri: str, line: int, column: int) -> float:

@@ -39,7 +39,7 @@ class IndexHost(Protocol):
 
 def worker_command() -> list[str]:
     # -P: a module of the workspace must not stand in for one of ours.
-    return [sys.executable, "-P", "-m", "composer_index.worker.main", str(cache_dir())]
+    return [sys.executable, "-P", "-m", "composer_index.worker", str(cache_dir())]
 
 
 class IndexService:

@@ -1,6 +1,6 @@
 """The worker's process: keeps the roots of one window current, and answers about them.
 
-    python -m composer_index.worker.main CACHE_DIR
+    python -m composer_index.worker CACHE_DIR
 
 It speaks the lines of `channel.py`. All changes run in one thread, one small batch at a time, at a
 low priority; searches run in others. It leaves when its input ends.
@@ -195,7 +195,3 @@ def main() -> None:
     asyncio.run(Worker(arguments.cache_dir).run())
     # Threads may be in the middle of a batch; the store survives that, and nobody waits for it.
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,150 @@
+"""The index of a real tree in time: the first answer, the whole, a saved file, a query; and what it
+costs a keystroke meanwhile. The tree is Django's source distribution."""
+
+import asyncio
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+
+from bench.corpora import source_distribution
+from bench.engines import scripted_engine
+from bench.keystroke import keystroke_times, write_script
+from bench.measure import p50, p90, row
+from composer_lsp.config import IndexSettings
+from composer_lsp.index.service import IndexService
+from tests.support.lsp import start_server
+
+QUERIES = (
+    "where are redirects followed",
+    "parse the date of an HTTP header",
+    "escape special characters in HTML",
+    "class based view that renders a template",
+    "cache backend that stores in the database",
+)
+NUM_ROUNDS = 20
+NUM_SAVES = 15
+INTERVAL_S = 0.005
+
+
+class _Window:
+    """What the service needs of a window."""
+
+    def __init__(self, root: Path) -> None:
+        self.index_settings = IndexSettings()
+        self._root = str(root)
+
+    def index_roots(self) -> list[str]:
+        return [self._root]
+
+    def on_index_progress(self, root: str, done: int, left: int) -> None: ...
+
+    def on_index_message(self, text: str) -> None:
+        print(text)
+
+
+async def run() -> None:
+    with tempfile.TemporaryDirectory(prefix="c-") as folder:
+        tree = Path(folder) / "tree"
+        shutil.copytree(await asyncio.to_thread(source_distribution, "Django", "5.2.8"), tree)
+        await _index(Path(folder), tree)
+        await _keystrokes(Path(folder), tree)
+
+
+async def _index(folder: Path, tree: Path) -> None:
+    async with _service(folder, tree) as (service, began):
+        first = await service.search(QUERIES[0])
+        first_s = time.perf_counter() - began
+        useful = any("redirect" in each["text"] for each in first["results"])
+        await _until_ready(service)
+        whole_s = time.perf_counter() - began
+        (worker,) = psutil.Process().children()
+        times = worker.cpu_times()
+        cpu_s = times.user + times.system + times.children_user + times.children_system
+        memory = worker.memory_info().rss / 1e6
+        await _until_idle(worker)
+        (status,) = await service.status()
+        queries = [await _query_ms(service, query) for _ in range(NUM_ROUNDS) for query in QUERIES]
+        saves = [await _save_ms(service, tree, number) for number in range(NUM_SAVES)]
+    row(f"{status['num_files']:,} files, {status['num_chunks']:,} pieces", "")
+    row(f"first answer{'' if useful else ' (useless)'}, s from opening", f"{first_s:.2f}")
+    row("whole index, s", f"{whole_s:.1f}")
+    row("whole index, s of CPU", f"{cpu_s:.1f}")
+    row("worker's resident memory, MB", f"{memory:.0f}")
+    row("index on disk, MB", f"{status['disk_bytes'] / 1e6:.0f}")
+    row("", "p50", "p95")
+    row(
+        "query, ms, by way of the worker",
+        f"{p50(queries):.0f}",
+        f"{sorted(queries)[-len(queries) // 20]:.0f}",
+    )
+    row("saved file searchable after, ms", f"{p50(saves):.0f}", f"{max(saves):.0f}")
+
+
+async def _keystrokes(folder: Path, tree: Path) -> None:
+    script = write_script(folder)
+    times: dict[str, list[float]] = {}
+    for name, roots in (("no index", []), ("while indexing", [tree])):
+        place = folder / name[:2]
+        place.mkdir()
+        folders = [{"uri": root.as_uri(), "name": root.name} for root in roots]
+        async with scripted_engine(place, script), start_server(place) as client:
+            await client.initialize(
+                workspaceFolders=folders, initializationOptions={"tab": {"debounceMs": 0}}
+            )
+            if roots:
+                await client.notification(
+                    "$/progress", lambda params: params["value"].get("title") == "Indexing"
+                )
+            times[name] = await keystroke_times(client)
+    row("didChange to suggestion, ms", "p50", "p90")
+    for name, values in times.items():
+        row(name, f"{p50(values):.1f}", f"{p90(values):.1f}")
+
+
+@asynccontextmanager
+async def _service(folder: Path, tree: Path) -> AsyncGenerator[tuple[IndexService, float]]:
+    began = time.perf_counter()
+    os.environ["COMPOSER_CACHE_DIR"] = str(folder / "cache")
+    service = IndexService(_Window(tree))
+    try:
+        await service.refresh()
+        yield service, began
+    finally:
+        await service.close()
+
+
+async def _until_ready(service: IndexService) -> None:
+    while True:
+        (status,) = await service.status()
+        if status["state"] == "ready" and not status["num_waiting"]:
+            return
+        await asyncio.sleep(0.2)
+
+
+async def _until_idle(worker: psutil.Process) -> None:
+    """Until what followed the last file, the upkeep of the indices, is done."""
+    last = -1.0
+    while (now := sum(worker.cpu_times()[:2])) > last + 0.05:
+        last = now
+        await asyncio.sleep(1)
+
+
+async def _query_ms(service: IndexService, query: str) -> float:
+    started = time.perf_counter()
+    await service.search(query)
+    return 1000 * (time.perf_counter() - started)
+
+
+async def _save_ms(service: IndexService, tree: Path, number: int) -> float:
+    path, name = tree / "django" / "bench.py", f"bench_symbol_{number}"
+    path.write_text(f"def {name}():\n    pass\n")
+    started = time.perf_counter()
+    while not await service.symbols(name):
+        await asyncio.sleep(INTERVAL_S)
+    return 1000 * (time.perf_counter() - started)
