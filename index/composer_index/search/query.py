@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from composer_index.embedding.embedder import Embedder
 from composer_index.search.boost import Candidate, boost
 from composer_index.search.fuse import fuse
+from composer_index.search.history import History
+from composer_index.search.related import find_related
 from composer_index.search.rerank import DEPTH as RERANK_DEPTH
 from composer_index.search.rerank import Reranker, reranked
 from composer_index.search.result import Result
@@ -116,6 +118,13 @@ class Searcher:
     def symbols(self, query: str, limit: int = 100) -> list[FoundDefinition]:
         """Returns definitions by a part of their name; see `find_symbols`."""
         return find_symbols(self._store, self.shadow, query, limit)
+
+    def related(
+        self, path: str, line: int, *, history: History | None = None, limit: int = 12
+    ) -> list[Result]:
+        """Returns what belongs to a line (1-based); see `find_related`."""
+        shadow = self.shadow
+        return find_related(self._store, shadow, path, line, history=history, limit=limit)
 
     def _by_words(self, words: Sequence[str], chosen: Filter, shadow: Shadow) -> list[Hit]:
         stored = replace(chosen, without=shadow.paths)

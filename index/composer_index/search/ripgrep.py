@@ -52,7 +52,10 @@ def matching_lines(
     if program is None:
         yield from _by_python(root, paths, words, deadline)
         return
-    for some in _pieces(paths):
+    # Ripgrep answers line by line, and a few names span two.
+    odd = [path for path in paths if "\n" in path]
+    yield from _by_python(root, odd, words, deadline)
+    for some in _pieces([path for path in paths if "\n" not in path]):
         if time.monotonic() > deadline:
             return
         yield from _by_ripgrep(program, root, some, words, deadline)

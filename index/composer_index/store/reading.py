@@ -147,6 +147,14 @@ def imports_of(database: Database, path: str) -> tuple[str, ...]:
     return tuple(newest["imports"]) if newest else ()
 
 
+def indexed(database: Database, condition: str) -> set[str]:
+    """Returns the indexed files that meet a condition in SQL, a thousand at most."""
+    with translated("looking for files"):
+        query = database.files.search().where(f"skipped = '' AND {condition}")
+        found = query.select(["path"]).limit(1000).to_arrow()
+    return {decode_path(path) for path in found.column("path").to_pylist()}
+
+
 def known_files(database: Database) -> Iterator[KnownFile]:
     """Yields every file, indexed or skipped."""
     columns = ["path", "size", "mtime_ns", "content_hash", "skipped"]

@@ -39,6 +39,17 @@ def paths_in(paths: Iterable[str]) -> str:
     return is_in("path", map(encode_path, paths))
 
 
+def ends_with(endings: Iterable[str]) -> str:
+    """Returns the condition that the path's last components are one of `endings`; one with `/` at
+    the end is any file of that folder."""
+    literals = [
+        "".join(map(_literal, encode_path(end))) + ("[^/]*" if end.endswith("/") else "")
+        for end in endings
+    ]
+    pattern = f"(^|/)({'|'.join(literals)})$"
+    return f"regexp_like(path, {quote(pattern)})"
+
+
 def condition(chosen: Filter) -> str:
     """Returns `chosen` as a condition; empty if it lets everything through."""
     parts: list[str] = []

@@ -41,7 +41,7 @@ from composer_index.store.records import (
     StoredChunk,
     StoreEvent,
 )
-from composer_index.store.sql import decode_path, encode_path, is_in, paths_in, quote
+from composer_index.store.sql import decode_path, encode_path, ends_with, is_in, paths_in, quote
 
 logger = logging.getLogger(__name__)
 
@@ -183,10 +183,7 @@ class Store:
         Raises: NotWriterError, StoreFullError, StoreBrokenError.
         """
         with self._writing("indexing") as database:
-            upkeep.make_indices(database)
-            if upkeep.num_unindexed_rows(database):
-                for table in database.tables():
-                    table.optimize()
+            upkeep.index_all(database)
 
     def compact(self, *, purge: bool = False, grace_s: float = GRACE_S) -> bool:
         """Does one step of compaction, for idle times. With `purge`, also takes what was deleted or
@@ -307,6 +304,21 @@ class Store:
     def imports_of(self, path: str) -> tuple[str, ...]:
         """Returns what a file imports, as written."""
         return self._read(lambda database: reading.imports_of(database, path), ())
+
+    def indexed_among(self, paths: Sequence[str]) -> set[str]:
+        """Returns those of `paths` that are indexed."""
+        if not paths:
+            return set()
+        return self._read(lambda database: reading.indexed(database, paths_in(paths)), set[str]())
+
+    def paths_ending(self, endings: Sequence[str]) -> list[str]:
+        """Returns the indexed files whose last path components are one of `endings`; one that ends
+        in `/` is any file of that folder. At most a thousand."""
+        if not endings:
+            return []
+        pattern = ends_with(endings)
+        found = self._read(lambda database: reading.indexed(database, pattern), set[str]())
+        return sorted(found)
 
     def counts(self) -> Counts:
         """Returns how much is stored."""
