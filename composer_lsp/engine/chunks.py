@@ -15,12 +15,14 @@ _LLAMA_CPP_TIMINGS = {
     "predicted_n": "num_decoded_tokens",
 }
 
+_MAX_TIMING = 1e12
+"""Infinity would be no JSON when it is passed on."""
+
 
 def chunk_of(event: dict[str, Any]) -> TabChunk:
     choice = first_choice(event)
-    text = choice.get("text", event.get("content")) or ""
     return TabChunk(
-        text=str(text),
+        text=_text(choice.get("text", event.get("content"))),
         finish_reason=_finish_reason(choice, event),
         timings=_known_timings(_object(event.get("timings"))),
     )
@@ -29,7 +31,12 @@ def chunk_of(event: dict[str, Any]) -> TabChunk:
 def tokens_of(event: dict[str, Any]) -> list[tuple[str, float]]:
     """The event's tokens with their log-probabilities, where the server gives them."""
     logprobs = _object(first_choice(event).get("logprobs"))
-    return list(zip(logprobs.get("tokens", ()), logprobs.get("token_logprobs", ()), strict=False))
+    pairs = zip(_list(logprobs.get("tokens")), _list(logprobs.get("token_logprobs")), strict=False)
+    return [
+        (token, logprob)
+        for token, logprob in pairs
+        if isinstance(token, str) and isinstance(logprob, int | float)
+    ]
 
 
 def _finish_reason(choice: dict[str, Any], event: dict[str, Any]) -> FinishReason | None:
@@ -45,8 +52,17 @@ def _known_timings(timings: Mapping[str, Any]) -> dict[str, float]:
     return {
         _LLAMA_CPP_TIMINGS.get(name, name): float(value)
         for name, value in timings.items()
-        if isinstance(value, int | float)
+        if isinstance(value, int | float) and abs(value) <= _MAX_TIMING
     }
+
+
+def _text(value: object) -> str:
+    # Half of a surrogate pair is JSON and no text that could be shown.
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+
+
+def _list(value: object) -> list[object]:
+    return cast(list[object], value) if isinstance(value, list) else []
 
 
 def _object(value: object) -> dict[str, Any]:

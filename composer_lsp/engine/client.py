@@ -57,8 +57,12 @@ class OpenAIClient:
         listed = parsed_object(self._name, response.content).get("data")
         if not isinstance(listed, list):
             raise NotAnEngineError(f"{self._name} lists no models at /v1/models")
-        entries = cast(list[dict[str, Any]], listed)
-        return [entry for entry in entries if "id" in entry]
+        entries = cast(list[object], listed)
+        return [
+            cast(dict[str, Any], entry)
+            for entry in entries
+            if isinstance(entry, dict) and isinstance(cast(dict[str, Any], entry).get("id"), str)
+        ]
 
     async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """One JSON answer; `path` is relative to `/v1/` (`../infill` stands beside it). Raises: EngineError."""
@@ -138,6 +142,11 @@ class OpenAIClient:
             raise UnreachableError(f"{self._name} cannot be reached: {error}") from error
         except httpx.TransportError as error:
             raise TruncatedStreamError(f"{self._name} closed the connection: {error}") from error
+        except httpx.RequestError as error:
+            raise NotAnEngineError(
+                f"{self._name} answered what cannot be read: {error}. Is this the base URL of an "
+                "OpenAI-compatible server?"
+            ) from error
 
 
 def local_client(endpoint: Endpoint, priority: Priority) -> OpenAIClient:
@@ -173,10 +182,7 @@ def remote_client(role: RoleSettings, priority: Priority) -> OpenAIClient:
     base = api_base(role.url)
     headers = {"X-Composer-Priority": priority}
     if role.api_key_env:
-        try:
-            headers["Authorization"] = f"Bearer {api_key(role.api_key_env)}"
-        except EnvironmentVariableError as error:
-            raise ConfigurationError(f"the key for {role.url} is missing: {error}") from error
+        headers["Authorization"] = f"Bearer {_key(role)}"
     timeout_s = role.timeout_s or None
     connect_s = min(_CONNECT_TIMEOUT_S, role.timeout_s or _CONNECT_TIMEOUT_S)
     is_local = urlsplit(base).hostname in _LOCAL_HOSTS
@@ -190,13 +196,33 @@ def remote_client(role: RoleSettings, priority: Priority) -> OpenAIClient:
     return OpenAIClient(name=role.url, http=http, key_env=role.api_key_env)
 
 
+def _key(role: RoleSettings) -> str:
+    try:
+        key = api_key(role.api_key_env)
+    except EnvironmentVariableError as error:
+        raise ConfigurationError(f"the key for {role.url} is missing: {error}") from error
+    if not key.isascii() or not key.isprintable():
+        raise ConfigurationError(
+            f"the key for {role.url} in the environment variable {role.api_key_env} holds "
+            "characters that no HTTP header can carry, such as accents or the end of a line"
+        )
+    return key
+
+
 def api_base(url: str) -> str:
     """The URL that paths such as `completions` are relative to, with `/v1` given or not.
 
     Raises: ConfigurationError.
     """
-    parts = urlsplit(url.strip())
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    try:
+        parts = urlsplit(url.strip())
+        is_usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+        httpx.URL(url.strip())
+    except (ValueError, httpx.InvalidURL) as error:
+        raise ConfigurationError(
+            f"the URL {url!r} is not like http://127.0.0.1:8080/v1: {error}"
+        ) from error
+    if not is_usable:
         raise ConfigurationError(f"the URL {url!r} is not like http://127.0.0.1:8080/v1")
     path = re.sub(r"/(?:chat/)?completions/?$|/models/?$", "", parts.path).rstrip("/")
     if not re.search(r"/v\d\w*(?:/|$)", path):

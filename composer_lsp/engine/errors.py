@@ -3,6 +3,7 @@
 Each message is written for the user: it names the server, what it said, and the way out.
 """
 
+import math
 from collections.abc import Sequence
 
 from composer_lsp.completion.tab_engine import TabEngineError
@@ -75,8 +76,18 @@ class ConfigurationError(EngineError):
     is_transient = False
 
 
+class ModelLoadError(EngineError):
+    """The engine of this machine cannot load the model; the message names the file and why."""
+
+    is_transient = False
+
+
 class BackingOffError(EngineError):
     """The server failed lately and is left alone for a while; the message repeats why."""
+
+    def __init__(self, reason: Exception, remaining_s: float) -> None:
+        super().__init__(f"{reason} (next try in {math.ceil(remaining_s)} s)")
+        self.reason = reason
 
 
 class EngineStartError(EngineError):

@@ -14,6 +14,7 @@ from importlib.metadata import version
 
 from composer_inference.endpoint import (
     Endpoint,
+    EndpointError,
     find_endpoint,
     private_runtime_dir,
 )
@@ -65,6 +66,12 @@ class Launcher:
         """The engine in use, None before the first `ensure` and while it is lost."""
         return self._endpoint
 
+    @property
+    def is_backing_off(self) -> bool:
+        """Whether the next `ensure` without `at_once` is told to wait."""
+        is_idle = self._endpoint is None and self._finding is None
+        return is_idle and self._backoff.remaining_s > 0
+
     async def ensure(self, *, at_once: bool = False) -> Endpoint:
         """The engine's endpoint, started if need be. Cancelling a call does not stop the start.
         `at_once` skips the back-off, for a user who asks explicitly.
@@ -74,10 +81,10 @@ class Launcher:
         if self._endpoint is not None:
             return self._endpoint
         if self._finding is None:
-            if self._backoff.remaining_s > 0 and not at_once:
+            if self.is_backing_off and not at_once:
                 raise BackingOffError(
-                    f"{self._last_error or 'the engine stopped again and again'} "
-                    f"(next try in {self._backoff.remaining_s:.0f} s)"
+                    self._last_error or EngineStartError("the engine stopped again and again"),
+                    self._backoff.remaining_s,
                 )
             self._finding = asyncio.create_task(self._find())
             self._finding.add_done_callback(self._found)
@@ -89,12 +96,14 @@ class Launcher:
             self._has_worked = True
             self._backoff.succeeded()
 
-    def lost(self, endpoint: Endpoint) -> None:
-        """The engine that `ensure` returned as this object does not answer any more."""
+    def lost(self, endpoint: Endpoint, error: Exception | None = None) -> None:
+        """The engine that `ensure` returned as this object does not answer any more; `error` is
+        what is told of it while the next start has to wait."""
         if self._endpoint is not endpoint:
             return
         self._endpoint = None
         if not self._has_worked:
+            self._last_error = error
             self._backoff.failed()
 
     async def restart(self) -> Endpoint:
@@ -202,13 +211,16 @@ async def _until_ready(spawned: SpawnedEngine) -> Endpoint:
 async def _start_lock() -> AsyncGenerator[None, None]:
     from filelock import FileLock, Timeout
 
-    lock = FileLock(private_runtime_dir() / "start.lock", mode=0o600)
+    path = private_runtime_dir() / "start.lock"
+    lock = FileLock(path, mode=0o600)
     while True:
         try:
             lock.acquire(timeout=0)
             break
         except Timeout:
             await asyncio.sleep(_POLL_S)
+        except OSError as error:
+            raise EndpointError(f"cannot lock {path}: {error.strerror}") from error
     try:
         yield
     finally:

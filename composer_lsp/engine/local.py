@@ -11,11 +11,13 @@ from composer_lsp.completion.templates import FimPrompt
 from composer_lsp.config import TabSettings
 from composer_lsp.engine.client import OpenAIClient, local_client
 from composer_lsp.engine.errors import (
+    EngineError,
     OverloadedError,
     TruncatedStreamError,
     UnreachableError,
 )
 from composer_lsp.engine.launcher import Launcher
+from composer_lsp.engine.spawn import engine_log_path
 from composer_lsp.engine.tab import Forcing, stream_completion
 
 _GONE = (UnreachableError, TruncatedStreamError, OverloadedError)
@@ -56,14 +58,14 @@ class LocalTabEngine:
                         self._launcher.worked()
                         yield chunk
                 return
-            except _GONE:
-                await self._disconnect(connection)
+            except _GONE as error:
+                await self._disconnect(connection, error)
                 if has_answered or is_last_try:
                     raise
 
     async def aclose(self) -> None:
         if self._connection is not None:
-            await self._disconnect(self._connection)
+            await self._disconnect(self._connection, None)
 
     async def _stream(
         self,
@@ -98,8 +100,8 @@ class LocalTabEngine:
             self._connection = _Connection(endpoint)
         return self._connection
 
-    async def _disconnect(self, connection: "_Connection") -> None:
-        self._launcher.lost(connection.endpoint)
+    async def _disconnect(self, connection: "_Connection", error: EngineError | None) -> None:
+        self._launcher.lost(connection.endpoint, error)
         if self._connection is connection:
             self._connection = None
         await connection.retire()
@@ -134,12 +136,26 @@ class _Connection:
     async def model(self, setting: str) -> "_Model":
         """The model that the setting means to this engine, loaded."""
         if setting not in self._models:
-            answer = await self._client.post("../composer/load", {"model": setting})
+            answer = await load_model(self._client, setting)
             name = str(answer.get("model", setting))
             entries = await self._client.model_entries()
             has_grammar = any(entry["id"] == name and _has_grammar(entry) for entry in entries)
             self._models[setting] = _Model(name, Forcing.GRAMMAR if has_grammar else Forcing.NONE)
         return self._models[setting]
+
+
+async def load_model(client: OpenAIClient, setting: str) -> Mapping[str, Any]:
+    """What the engine says of the model that the setting means, once it is loaded.
+
+    Raises: EngineError, which names the model and the log where loading it ended the engine.
+    """
+    try:
+        return await client.post("../composer/load", {"model": setting})
+    except (UnreachableError, TruncatedStreamError) as error:
+        raise type(error)(
+            f"the engine ended while it loaded the model {setting}: {error} "
+            f"(log: {engine_log_path()})"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ async def read_health(endpoint: Endpoint) -> EngineHealth | None:
             api=int(value["api"]),
             pid=int(value["pid"]),
         )
-    except (OSError, asyncio.IncompleteReadError, ValueError, KeyError, TypeError):
+    except (OSError, asyncio.IncompleteReadError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -40,9 +40,8 @@ class RemoteTabEngine:
     ) -> AsyncGenerator[TabChunk, None]:
         """Raises: EngineError."""
         if self._backoff.remaining_s > 0 and not invoked:
-            raise BackingOffError(
-                f"{self._last_error} (next try in {self._backoff.remaining_s:.0f} s)"
-            )
+            assert self._last_error is not None, "the back-off begins with an error"
+            raise BackingOffError(self._last_error, self._backoff.remaining_s)
         try:
             chunks = stream_completion(
                 self._client,

@@ -9,6 +9,7 @@ from typing import Any, cast
 from composer_lsp.engine.errors import (
     AuthenticationError,
     EngineError,
+    ModelLoadError,
     ModelNotFoundError,
     NotAnEngineError,
     OverloadedError,
@@ -27,7 +28,8 @@ def error_of(
     """The error that a response means. `server` is what the user knows it by; `key_env` is the
     environment variable that holds its key, empty when none is configured."""
     error = _error_object(body)
-    said = str(error.get("message") or "") if error else _readable(body)
+    told = str(error.get("message") or "") if error else ""
+    said = _shortened(told) if error else _readable(body)
     code = str(error.get("code") or error.get("type") or "") if error else ""
     detail = f"{server} answered {status}" + (f": {said}" if said else "")
     if status in (401, 403):
@@ -38,6 +40,8 @@ def error_of(
         return NotAnEngineError(f"{detail}. Is this the base URL of an OpenAI-compatible server?")
     if status in (429, 503):
         return OverloadedError(detail)
+    if code == "model_load_failed":
+        return ModelLoadError(told or detail)  # with a path, which must be whole
     if status >= 500:
         return ServerFailureError(detail)
     return RequestRefusedError(detail, code=code or None)
@@ -50,15 +54,15 @@ def error_in_event(server: str, event: Mapping[str, Any]) -> EngineError | None:
         return None
     if isinstance(error, dict):
         fields = cast(dict[str, Any], error)
-        return ServerFailureError(f"{server}: {fields.get('message') or fields}")
-    return ServerFailureError(f"{server}: {error}")
+        error = fields.get("message") or fields
+    return ServerFailureError(f"{server}: {_shortened(str(error))}")
 
 
 def parsed_object(server: str, body: bytes) -> dict[str, Any]:
     """A JSON object. Raises: NotAnEngineError."""
     try:
         value: object = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
         raise NotAnEngineError(
@@ -70,7 +74,7 @@ def parsed_object(server: str, body: bytes) -> dict[str, Any]:
 def _error_object(body: bytes) -> dict[str, Any] | None:
     try:
         value: object = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict):
         return None
@@ -87,7 +91,10 @@ def _readable(body: bytes) -> str:
     title = _TITLE.search(text)
     if title or re.match(r"(?i)\s*<(?:!doctype|html)", text):
         text = re.sub(r"<[^>]*>", " ", title.group(2)) if title else "an HTML page"
-    text = " ".join(html.unescape(text).split())
+    return _shortened(" ".join(html.unescape(text).split()))
+
+
+def _shortened(text: str) -> str:
     return text if len(text) <= _MAX_TEXT_CHARS else text[:_MAX_TEXT_CHARS] + "…"
 
 

@@ -8,17 +8,20 @@ from composer_lsp.engine.errors import NotAnEngineError, TruncatedStreamError
 
 _DONE = b"[DONE]"
 
+_MAX_LINE_BYTES = 4 * 2**20
+"""Longer than any event of a completion, with log-probabilities and all."""
+
 
 async def read_events(
     server: str, body: AsyncIterator[bytes]
 ) -> AsyncGenerator[dict[str, Any], None]:
     """The JSON objects of a stream's `data:` lines, to `[DONE]` or the stream's end.
 
-    Raises: NotAnEngineError for a line that is no JSON object; TruncatedStreamError for a stream
-    that ends before an event said that the answer is complete.
+    Raises: NotAnEngineError for a line that is no JSON object or does not end; TruncatedStreamError
+    for a stream that ends before an event said that the answer is complete.
     """
     is_final = False
-    async for line in _lines(body):
+    async for line in _lines(server, body):
         field, _, value = line.partition(b":")
         if field != b"data":
             continue  # comments keep the connection alive; other fields are not used
@@ -40,15 +43,22 @@ def first_choice(event: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-async def _lines(body: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+async def _lines(server: str, body: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
     # Not httpx's own splitting: it takes U+2028 and form feeds, which JSON may hold, for line ends.
-    rest = b""
+    begun = bytearray()
     async for piece in body:
-        *lines, rest = (rest + piece).split(b"\n")
-        for line in lines:
+        *ends, rest = piece.split(b"\n")
+        for end in ends:
+            line = bytes(begun) + end
+            begun.clear()
             yield line.rstrip(b"\r")
-    if rest:
-        yield rest
+        begun += rest
+        if len(begun) > _MAX_LINE_BYTES:
+            raise NotAnEngineError(
+                f"{server} streamed a line of more than {_MAX_LINE_BYTES} bytes, which is no event"
+            )
+    if begun:
+        yield bytes(begun)
 
 
 def _is_final(event: dict[str, Any]) -> bool:
@@ -60,7 +70,7 @@ def _is_final(event: dict[str, Any]) -> bool:
 def _object(server: str, data: bytes) -> dict[str, Any]:
     try:
         value: object = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
         text = data[:100].decode("utf-8", errors="replace")

@@ -22,6 +22,7 @@ from composer_lsp.engine.errors import (
     ModelNotFoundError,
 )
 from composer_lsp.engine.launcher import Launcher
+from composer_lsp.engine.local import load_model
 from composer_lsp.engine.select import ConfiguredTabEngine
 from composer_lsp.server.models import AUTO, recommended_model
 from composer_lsp.server.service import (
@@ -82,11 +83,13 @@ class EngineService:
     def _tab(self) -> TabSettings:
         return self._host.settings().tab
 
-    def _before_answer(self) -> None:
+    def _before_answer(self, invoked: bool) -> None:
         # The request that starts the engine may be cancelled by the next keystroke, and the engine
         # comes up all the same: its state is told by a task of its own.
-        if not self._tab().url and self._launcher.endpoint is None:
-            self._start_getting_ready()
+        if self._tab().url or self._launcher.endpoint is not None:
+            return
+        if invoked or not self._launcher.is_backing_off:
+            self._start_getting_ready(at_once=invoked)
 
     def _on_answer(self) -> None:
         self._host.on_condition("ready", "")
@@ -94,30 +97,31 @@ class EngineService:
     async def _get_ready(self) -> None:
         await asyncio.shield(self._start_getting_ready())
 
-    def _start_getting_ready(self) -> "asyncio.Task[None]":
+    def _start_getting_ready(self, *, at_once: bool = False) -> "asyncio.Task[None]":
         if self._getting_ready is None or self._getting_ready.done():
-            self._getting_ready = asyncio.create_task(self._load())
+            self._getting_ready = asyncio.create_task(self._load(at_once))
             self._getting_ready.add_done_callback(self._on_load_done)
         return self._getting_ready
 
     def _on_load_done(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             # Whoever asked may be gone, and "loading" must not stay.
-            self._host.on_condition("error", str(error))
+            told = _service_error(error, self._tab())
+            self._host.on_condition(told.condition, str(told))
             logger.info("the engine did not get ready: %s", error)
 
-    async def _load(self) -> None:
+    async def _load(self, at_once: bool) -> None:
         """Have the engine run and the model loaded; tell how far it is."""
         tab = self._tab()
         if tab.url:
             return
         if self._launcher.endpoint is None:
             self._host.on_condition("starting", "")
-        endpoint = await self._launcher.ensure()
+        endpoint = await self._launcher.ensure(at_once=at_once)
         self._host.on_condition("loading", "")
         client = local_client(endpoint, "tab")
         try:
-            answer = await client.post("../composer/load", {"model": tab.model})
+            answer = await load_model(client, tab.model)
         finally:
             await client.aclose()
         self._host.on_model(str(answer.get("model", tab.model)))
@@ -130,7 +134,7 @@ class _WatchedEngine:
     def __init__(
         self,
         engine: TabEngine,
-        before_answer: Callable[[], None],
+        before_answer: Callable[[bool], None],
         on_answer: Callable[[], None],
     ) -> None:
         self._engine = engine
@@ -146,7 +150,7 @@ class _WatchedEngine:
         invoked: bool,
         seed: int | None = None,
     ) -> AsyncGenerator[TabChunk, None]:
-        self._before_answer()
+        self._before_answer(invoked)
         chunks = self._engine.complete(
             prompt, max_tokens=max_tokens, stop=stop, invoked=invoked, seed=seed
         )
@@ -164,20 +168,21 @@ def _told_to_users(tab: TabSettings) -> Generator[None]:
     """Turns what the engine raises into what the session tells the user."""
     try:
         yield
-    except ModelNotFoundError as error:
-        if tab.url:
-            raise ServiceError(str(error)) from error
+    except (EngineError, EndpointError, UnknownTemplateError) as error:
+        raise _service_error(error, tab) from error
+
+
+def _service_error(error: BaseException, tab: TabSettings) -> ServiceError:
+    if isinstance(error, BackingOffError):
+        # As it was told before the pause: a status that counts seconds would flicker.
+        return _service_error(error.reason, tab)
+    if isinstance(error, ModelNotFoundError) and not tab.url:
         model = recommended_model() if error.model == AUTO else error.model
-        raise ModelMissingError(str(error), model) from error
-    except (EngineStartError, EndpointError, UnknownTemplateError) as error:
-        raise ServiceError(str(error)) from error
-    except EngineError as error:
-        if not error.is_transient:
-            raise ServiceError(str(error)) from error
-        # The local engine is started again by itself. What it or the server said before the pause
-        # was told already.
-        is_for_user = bool(tab.url) and not isinstance(error, BackingOffError)
-        raise ServiceOfflineError(str(error), is_for_user=is_for_user) from error
+        return ModelMissingError(str(error), model)
+    if not isinstance(error, EngineStartError) and getattr(error, "is_transient", False):
+        # The local engine is started again by itself.
+        return ServiceOfflineError(str(error), is_for_user=bool(tab.url))
+    return ServiceError(str(error))
 
 
 def _answering(tab: TabSettings) -> tuple[str, str]:

@@ -30,6 +30,8 @@ class FakeServer:
 
     answer: Answer
     models: Sequence[str] = ("first-qwen", "second")
+    list_data: list[object] | None = None
+    """What is listed in place of `models`."""
     seen: list[Seen] = field(default_factory=list[Seen])
     closed_by_client: asyncio.Event = field(default_factory=asyncio.Event)
     num_sent: int = 0
@@ -44,7 +46,8 @@ class FakeServer:
         )
 
     async def _list_models(self, request: Request) -> Response:
-        return JSONResponse({"object": "list", "data": [{"id": name} for name in self.models]})
+        named = [{"id": name} for name in self.models]
+        return JSONResponse({"object": "list", "data": self.list_data or named})
 
     async def _post(self, request: Request) -> Response:
         body = await request.json()

@@ -1,13 +1,18 @@
 """A server behind a URL, over real connections."""
 
 import asyncio
+import re
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import Any
 
 import pytest
+from starlette.responses import Response
 
 from composer_lsp.completion.templates import FimPrompt
 from composer_lsp.config import TabSettings
 from composer_lsp.engine.backoff import Backoff
+from composer_lsp.engine.chunks import chunk_of, tokens_of
 from composer_lsp.engine.client import api_base
 from composer_lsp.engine.errors import (
     AuthenticationError,
@@ -24,6 +29,7 @@ from composer_lsp.engine.errors import (
     UnreachableError,
 )
 from composer_lsp.engine.remote import RemoteTabEngine
+from composer_lsp.engine.sse import read_events
 from tests.composer_lsp.engine.servers import (
     Answer,
     FakeServer,
@@ -37,6 +43,11 @@ from tests.composer_lsp.engine.servers import (
 PROMPT = FimPrompt(prefix="x = 1", suffix="\ny = 2\n")
 
 
+def undecodable(server: FakeServer, body: dict[str, Any]) -> Response:
+    headers = {"content-encoding": "gzip", "content-type": "text/event-stream"}
+    return Response(b"no gzip", headers=headers)
+
+
 def no_backoff() -> Backoff:
     return Backoff(first_s=0, longest_s=0)
 
@@ -45,6 +56,11 @@ async def ask(engine: RemoteTabEngine, *, invoked: bool = False) -> str:
     chunks = engine.complete(PROMPT, max_tokens=8, stop=(), invoked=invoked)
     async with aclosing(chunks):
         return "".join([chunk.text async for chunk in chunks])
+
+
+async def pieces(text: bytes, *, size: int) -> AsyncGenerator[bytes, None]:
+    for at in range(0, len(text), size):
+        yield text[at : at + size]
 
 
 async def ask_once(url: str, **settings: object) -> str:
@@ -72,10 +88,31 @@ def test_base_url_is_understood_with_and_without_version(given: str, base: str) 
     assert api_base(given) == base
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8080", "localhost", "ftp://a.example", "http://"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "127.0.0.1:8080",
+        "localhost",
+        "ftp://a.example",
+        "http://",
+        "http://[",
+        "http://localhost:notaport/v1",
+        "http://127.0.0.1:99999/v1",
+        "http://127.0.0.1:0/v1",
+        "http://a\x00b/v1",
+    ],
+)
 def test_url_that_is_none_is_named(url: str) -> None:
-    with pytest.raises(ConfigurationError, match=url):
+    with pytest.raises(ConfigurationError, match=re.escape(repr(url))):
         RemoteTabEngine(TabSettings(url=url))
+
+
+@pytest.mark.parametrize("key", ["clé", "a\nb", "a\x7f"])
+def test_key_that_no_header_can_carry_is_named(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv("A_KEY", key)
+    with pytest.raises(ConfigurationError, match="variable A_KEY holds characters") as raised:
+        RemoteTabEngine(TabSettings(url="http://127.0.0.1:1", api_key_env="A_KEY"))
+    assert key not in str(raised.value)
 
 
 async def test_template_is_rendered_for_the_first_listed_model() -> None:
@@ -240,6 +277,13 @@ HTML = "<!DOCTYPE html><html><head><title>502 Bad Gateway</title></head><body><h
         (streamed(text_event("1"), done=False), TruncatedStreamError, "middle"),
         (streamed("data: {broken"), NotAnEngineError, "broken"),
         (streamed({"error": {"message": "out of memory"}}), ServerFailureError, "out of memory"),
+        (streamed({"error": {"message": "x" * 9999}}), ServerFailureError, "xxx"),
+        (refused(400, {"error": {"message": "x" * 9999}}), RequestRefusedError, "xxx"),
+        (refused(200, "[" * 100_000), NotAnEngineError, "other than a JSON object"),
+        (refused(400, "[" * 100_000, "text/plain"), RequestRefusedError, "answered 400"),
+        (streamed("data: " + "[" * 100_000), NotAnEngineError, "other than a JSON object"),
+        (streamed("x" * 5_000_000), NotAnEngineError, "a line of more than"),
+        (undecodable, NotAnEngineError, "cannot be read"),
     ],
     ids=[
         "401",
@@ -257,6 +301,13 @@ HTML = "<!DOCTYPE html><html><head><title>502 Bad Gateway</title></head><body><h
         "truncated",
         "broken-json",
         "error-in-stream",
+        "long-error-in-stream",
+        "400-long",
+        "200-deep",
+        "400-deep",
+        "deep-event",
+        "endless-line",
+        "bad-gzip",
     ],
 )  # fmt: skip
 async def test_failures_are_told_clearly(
@@ -268,6 +319,66 @@ async def test_failures_are_told_clearly(
     message = str(raised.value)
     assert message.startswith(url)
     assert "<" not in message and len(message) < 500
+
+
+@pytest.mark.parametrize(
+    "listed", [[1, 2], [None], ["id"], [{"id": 1}], [{"name": "m"}], [[]]], ids=str
+)
+async def test_model_list_of_something_else(listed: list[object]) -> None:
+    server = FakeServer(streamed(text_event("1", "stop")))
+    async with on_port(server) as url:
+        server.list_data = listed
+        with pytest.raises(ModelNotFoundError, match="lists no model"):
+            await ask_once(url)
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        ({"choices": None}, ""),
+        ({"choices": [1]}, ""),
+        (text_event("x", "stop") | {"timings": [1]}, "x"),
+        (text_event("x", "stop") | {"timings": {"prompt_ms": 10**400, "n": True, "s": "x"}}, "x"),
+        ({"choices": [{"text": ["a"], "finish_reason": ["stop"], "logprobs": 5}]}, ""),
+        ({"choices": [{"text": "x", "finish_reason": "stop", "logprobs": {"tokens": 5}}]}, "x"),
+        (
+            {
+                "choices": [
+                    {
+                        "text": "x",
+                        "finish_reason": "stop",
+                        "logprobs": {"tokens": [1, "x", None], "token_logprobs": ["y", None, 2]},
+                    }
+                ]
+            },
+            "x",
+        ),
+    ],
+    ids=range(7),
+)
+async def test_odd_events_do_no_harm(event: dict[str, Any], text: str) -> None:
+    assert tokens_of(event) == []
+    async with on_port(FakeServer(streamed(event))) as url:
+        assert await ask_once(url, model="m") == text
+
+
+async def test_half_a_surrogate_pair_is_no_text() -> None:
+    line = 'data: {"choices": [{"text": "a\\ud800b", "finish_reason": "stop"}]}\n'
+    async with on_port(FakeServer(streamed(line))) as url:
+        assert (await ask_once(url, model="m")).isascii()
+
+
+async def test_infinity_in_timings_is_left_out() -> None:
+    line = 'data: {"choices": [{"text": "a"}], "timings": {"prompt_ms": 1e999, "n": 2}}'
+    async with aclosing(read_events("it", pieces(line.encode() + b"\n", size=7))) as events:
+        assert chunk_of(await anext(events)).timings == {"n": 2.0}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+async def test_lines_are_put_together(size: int) -> None:
+    text = b': note\r\n\ndata: {"a": 1}\r\n\r\ndata:{"stop": true}'
+    async with aclosing(read_events("it", pieces(text, size=size))) as events:
+        assert [event async for event in events] == [{"a": 1}, {"stop": True}]
 
 
 async def test_model_list_that_fails_does_not_hide_the_error() -> None:

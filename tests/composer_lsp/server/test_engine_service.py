@@ -292,6 +292,47 @@ async def test_the_engine_dies_in_the_middle(directory, no_engine_left):
         assert await client.command("composer.status")
 
 
+async def test_an_engine_that_cannot_start_is_told_once(directory):
+    runtime = Path(server_environment(directory)["COMPOSER_RUNTIME_DIR"])
+    (runtime / "engine.sock").mkdir(parents=True)
+    runtime.chmod(0o700)
+    async with composer(directory) as client:
+        client.open(URI, "x = ")
+        message = (await client.state("error"))["message"]
+        assert "rmdir" in message and "Traceback" not in message
+        # Two failures: the next try is some time away.
+        await suggest(client, "x = ˇ", trigger=INVOKED)
+        await suggest(client, "x = ˇ", trigger=INVOKED)
+        await client.state("error", after=2)
+        num_sent = len(client.all("composer/status"))
+        for version in range(2, 12):
+            client.change(URI, version, {"text": f"x{version} = "})
+            place = {"line": 0, "character": len(f"x{version} = ")}
+            assert await client.inline_completion(URI, place, trigger=AUTOMATIC) == []
+        states = [status["state"] for status in client.all("composer/status")[num_sent:]]
+        assert states.count("starting") <= 1
+        assert len(client.all("window/showMessage")) == 1
+
+
+async def test_a_folder_of_models_that_cannot_be_read_is_told(directory, no_engine_left):
+    data = Path(server_environment(directory)["COMPOSER_DATA_DIR"])
+    data.mkdir(parents=True, exist_ok=True)
+    (data / "models").touch()
+    async with composer(directory) as client:
+        assert await suggest(client, "x = ˇ", trigger=INVOKED) == []
+        message = (await client.state("error"))["message"]
+        assert str(data / "models") in message and "COMPOSER_DATA_DIR" in message
+
+
+@pytest.mark.parametrize("url", ["http://[", "http://127.0.0.1:99999/v1"])
+async def test_a_malformed_url_is_told_once(directory, url):
+    async with composer(directory, tab={"url": url}) as client:
+        for _ in range(3):
+            assert await suggest(client, "x = ˇ", trigger=INVOKED) == []
+        assert url in (await client.state("error"))["message"]
+        assert len(client.all("window/showMessage")) == 1
+
+
 async def test_without_a_model_the_user_is_asked(directory, no_engine_left):
     async with composer(directory) as client:
         asked = await client.notification("window/showMessageRequest")
