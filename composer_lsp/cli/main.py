@@ -3,8 +3,10 @@ editor waits for `serve`."""
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol, cast
 
 from composer_inference.environment import EnvironmentVariableError
@@ -30,6 +32,27 @@ class _Command(Protocol):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand and return the process's exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        try:
+            return _run(arguments)
+        finally:
+            # Here, where it can still be told that nobody takes what was printed.
+            print(end="", flush=True)
+    except EnvironmentVariableError as error:
+        print(f"composer-lsp: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        _drop_output()
+        return 1
+    except OSError as error:
+        print(f"composer-lsp: {error}", file=sys.stderr)
+        _drop_output()
+        return 2
+
+
+def _run(arguments: list[str]) -> int:
     name = next((word for word in arguments if not word.startswith("-")), None)
     parser, command = _parser(name)
     if name is None and not {"-h", "--help", "--version"} & set(arguments):
@@ -37,16 +60,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.print_help()
             return 0
         # Editors' clients start servers with `--stdio` and without a subcommand.
-        return main(["serve", *arguments])
+        return _run(["serve", *arguments])
     args = parser.parse_args(arguments)
     assert command is not None, "argparse has refused a name that is no subcommand"
-    try:
-        return command.run(args)
-    except EnvironmentVariableError as error:
-        print(f"composer-lsp: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    return command.run(args)
+
+
+def _drop_output() -> None:
+    """Whoever read our output has gone; Python would complain again when it flushes at its end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser(chosen: str | None) -> tuple[argparse.ArgumentParser, _Command | None]:

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import signal
 import sys
 from collections.abc import Callable, Generator
@@ -68,10 +67,6 @@ def run(args: argparse.Namespace) -> int:
         if args.action == "pull":
             print("stopped; the next try goes on from here", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        # Whoever read our output has gone. Python would complain again when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     return 0
 
 
