@@ -22,9 +22,9 @@ _READS = 200
 _READS_PER_BLOCK = 24
 """Most blocks that may be read for each block of the source."""
 _STEPS = 500
-_BYTES_PER_STEP = 8
+_BYTES_PER_STEP = 20
 """A step is 100 of the parser's operations (tree-sitter's own count); code takes about one for 160
-bytes, the worst of recovery from errors ten times as many."""
+bytes, and templates or dialects, which recover from errors all along, up to five times as many."""
 _MATCH_LIMIT = 65_536
 _MAX_ERROR_CHILDREN = 2000
 _MAX_DEPTH = 400
