@@ -1,5 +1,5 @@
 """Where settings come from: `initializationOptions`, what the client pushes, what it tells when
-asked; each on top of the one before."""
+asked; what came last on top."""
 
 import logging
 from collections.abc import Mapping
@@ -15,8 +15,6 @@ logger = logging.getLogger(__name__)
 
 Layer = Literal["initialization", "pushed", "pulled"]
 
-_ORDER: tuple[Layer, ...] = ("initialization", "pushed", "pulled")
-
 
 class Configuration:
     def __init__(self, editor: Editor) -> None:
@@ -28,8 +26,9 @@ class Configuration:
     def update(self, layer: Layer, sent: object) -> Settings:
         """Take what the client sent and return the settings that follow. Problems wait for
         `report_problems`: nothing should reach the client before `initialized`."""
+        self._layers.pop(layer, None)  # The newest goes to the end, and wins.
         self._layers[layer] = section_of(sent)
-        values = merged(*(self._layers.get(name, {}) for name in _ORDER))
+        values = merged(*self._layers.values())
         settings, self._problems = parse_settings(values)
         return settings
 

@@ -3,7 +3,10 @@
 import copy
 
 import pytest
+from pygls.lsp.server import LanguageServer
 
+from composer_lsp.server.configuration import Configuration
+from composer_lsp.server.editor import Editor
 from tests.support.lsp import CAPABILITIES, LspClient, drawn
 
 URI = "file:///w/a.py"
@@ -70,6 +73,17 @@ async def test_a_change_is_pulled_again(start_fake, events):
         client.notify("workspace/didChangeConfiguration", {"settings": None})
         await events.wait_for("settings changed", times=num_changes + 2)
         assert await max_tokens(client) == 6
+
+
+def test_the_newest_layer_wins():
+    """A push counts before the pull that follows it is answered."""
+    configuration = Configuration(Editor(LanguageServer("test", "0")))
+    configuration.update("initialization", {"tab": {"maxTokens": 1, "debounceMs": 9}})
+    assert configuration.update("pulled", {"tab": {"maxTokens": 2}}).tab.max_tokens == 2
+    settings = configuration.update("pushed", {"composer": {"tab": {"maxTokens": 3}}})
+    assert (settings.tab.max_tokens, settings.tab.debounce_ms) == (3, 9)
+    assert configuration.update("pulled", {"tab": {"maxTokens": 4}}).tab.max_tokens == 4
+    assert configuration.update("pushed", None).tab.max_tokens == 4
 
 
 async def test_no_registration_unless_the_client_allows_it(client, events):

@@ -292,10 +292,23 @@ async def test_the_engine_dies_in_the_middle(directory, no_engine_left):
         assert await client.command("composer.status")
 
 
-async def test_an_engine_that_cannot_start_is_told_once(directory):
+@pytest.fixture
+def socket_in_the_way(directory: Path) -> None:
     runtime = Path(server_environment(directory)["COMPOSER_RUNTIME_DIR"])
     (runtime / "engine.sock").mkdir(parents=True)
     runtime.chmod(0o700)
+
+
+@pytest.fixture
+def models_in_the_way(directory: Path) -> Path:
+    data = Path(server_environment(directory)["COMPOSER_DATA_DIR"])
+    data.mkdir(parents=True, exist_ok=True)
+    (data / "models").touch()
+    return data / "models"
+
+
+@pytest.mark.usefixtures("socket_in_the_way")
+async def test_an_engine_that_cannot_start_is_told_once(directory):
     async with composer(directory) as client:
         client.open(URI, "x = ")
         message = (await client.state("error"))["message"]
@@ -314,14 +327,13 @@ async def test_an_engine_that_cannot_start_is_told_once(directory):
         assert len(client.all("window/showMessage")) == 1
 
 
-async def test_a_folder_of_models_that_cannot_be_read_is_told(directory, no_engine_left):
-    data = Path(server_environment(directory)["COMPOSER_DATA_DIR"])
-    data.mkdir(parents=True, exist_ok=True)
-    (data / "models").touch()
+async def test_a_folder_of_models_that_cannot_be_read_is_told(
+    directory, no_engine_left, models_in_the_way
+):
     async with composer(directory) as client:
         assert await suggest(client, "x = ˇ", trigger=INVOKED) == []
         message = (await client.state("error"))["message"]
-        assert str(data / "models") in message and "COMPOSER_DATA_DIR" in message
+        assert str(models_in_the_way) in message and "COMPOSER_DATA_DIR" in message
 
 
 @pytest.mark.parametrize("url", ["http://[", "http://127.0.0.1:99999/v1"])
