@@ -1,6 +1,7 @@
 """From a keystroke to a suggestion: filter, memory, debounce, prompt, engine, trimming."""
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
@@ -8,13 +9,15 @@ from itertools import islice
 
 from composer_index.ignores import HiddenFiles
 from composer_lsp.completion.debounce import Debounce
-from composer_lsp.completion.filters import wants_suggestion, why_withheld
+from composer_lsp.completion.filters import document_path, wants_suggestion, why_withheld
 from composer_lsp.completion.generation import Generation, ms_since, suggestion_at
 from composer_lsp.completion.prompt import PromptWindow
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.completion.tab_engine import TabEngine
 from composer_lsp.completion.typed_through import TypedThrough
 from composer_lsp.config import TabSettings
+
+logger = logging.getLogger(__name__)
 
 _MAX_DOCUMENTS = 64
 """Documents whose windows and suggestions are kept; the least recently used go first."""
@@ -48,7 +51,7 @@ class Completer:
         if not document.is_newest(request):
             return ()
         settings = self._settings()
-        if not self._is_wanted(request, settings):
+        if not self._is_wanted(request, settings, document):
             await document.supersede()
             return ()
         started = time.perf_counter()
@@ -85,8 +88,12 @@ class Completer:
         for document in self._documents.values():
             document.typed_through.forget()
 
-    def _is_wanted(self, request: CompletionRequest, settings: TabSettings) -> bool:
-        if why_withheld(request.document, self._hidden) is not None:
+    def _is_wanted(
+        self, request: CompletionRequest, settings: TabSettings, document: "_Document"
+    ) -> bool:
+        if (reason := why_withheld(request.document, self._hidden)) is not None:
+            if request.trigger == "invoked":
+                document.tell_withheld(request.document.uri, reason)
             return False
         if request.trigger == "automatic" and _is_inside_word(request):
             return False
@@ -109,12 +116,21 @@ class _Document:
         self.typed_through = TypedThrough()
         self.debounce = Debounce()
         self._newest_version = -1
+        self._told_reason: str | None = None
         self._running: asyncio.Task[Sequence[Suggestion]] | None = None
 
     def is_newest(self, request: CompletionRequest) -> bool:
-        """Count the request's version; False for one older than a version seen before."""
+        """Count the request's version; False for one older than a version seen before. Versions of
+        a document never go back while it is open."""
         self._newest_version = max(self._newest_version, request.document.version)
         return request.document.version == self._newest_version
+
+    def tell_withheld(self, uri: str, reason: str) -> None:
+        """Say why who asked gets nothing; a warning, which editors' logs show."""
+        if reason != self._told_reason:
+            self._told_reason = reason
+            name = (document_path(uri) or uri).encode(errors="backslashreplace").decode()
+            logger.warning("no suggestions: %s %s; it is never put in a prompt", name, reason)
 
     def cancel(self) -> None:
         if self._running is not None:

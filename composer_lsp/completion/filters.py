@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path, PurePath
 from urllib.parse import unquote, urlsplit
 
-from composer_index.ignores import HiddenFiles, Pattern, hides, parse_pattern
+from composer_index.ignores import HiddenFiles, Pattern, hides, is_sample_path, parse_pattern
 from composer_lsp.completion.request import DocumentSnapshot, Trigger
 from composer_lsp.config import TabSettings
 
@@ -13,18 +13,23 @@ _SECRET_LANGUAGES = frozenset({"dotenv"})
 
 
 def document_path(uri: str) -> str | None:
-    """The path that a document's URI names (`file:`, `untitled:`, notebook cells), None without one."""
-    # The escape keeps names that are no UTF-8; no file's name has a null character.
-    path = unquote(urlsplit(uri).path, errors="surrogateescape")
-    return path if path and "\0" not in path else None
+    """The path that a document's URI names (`file:`, `untitled:`, notebook cells), None without one.
+    It may hold what no file's name can."""
+    try:
+        path = urlsplit(uri).path
+    except ValueError:  # such as `file://[x/.env`, whose name counts all the same
+        path = uri
+    # The escape keeps names that are no UTF-8.
+    return unquote(path, errors="surrogateescape") or None
 
 
 def why_withheld(document: DocumentSnapshot, hidden: HiddenFiles) -> str | None:
-    """Why the document's text may reach no prompt, explicit requests included; None if it may."""
-    if document.language_id in _SECRET_LANGUAGES:
+    """Why the document's text may reach no prompt, explicit requests included, as in "is hidden by
+    …"; None if it may."""
+    path = document_path(document.uri) or ""
+    if document.language_id in _SECRET_LANGUAGES and not is_sample_path(path):
         return "holds secrets by its language"
-    path = document_path(document.uri)
-    return None if path is None else hidden.why_hidden(path)
+    return hidden.why_hidden(path) if path else None
 
 
 def wants_suggestion(

@@ -13,6 +13,7 @@ class DocumentSnapshot:
 
     uri: str
     version: int
+    """Goes up with every change while the document is open."""
     text: str
     """With the document's own line endings."""
     language_id: str

@@ -9,9 +9,10 @@ import io
 import logging
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from urllib.parse import unquote
+from typing import Any, cast
+from urllib.parse import unquote, urlsplit
 
 from lsprotocol import types
 from pygls.workspace import TextDocument, Workspace
@@ -21,6 +22,8 @@ from composer_lsp.server.positions import PositionEncoding
 
 logger = logging.getLogger(__name__)
 
+_MAX_VERSION = (1 << 31) - 1
+"""LSP's, of an integer."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
@@ -112,7 +115,10 @@ class Document(TextDocument):
     def __init__(
         self, uri: str, text: str, version: int, language_id: str, encoding: PositionEncoding
     ) -> None:
-        super().__init__(uri, source=None, version=version, language_id=language_id)
+        # pygls wants a path of it, and nobody else does.
+        known = uri if is_uri(uri) else ""
+        super().__init__(known, source=None, version=version, language_id=language_id)
+        self.uri = uri
         self.buffer = TextBuffer(text, encoding)
 
     @property
@@ -167,6 +173,24 @@ class DocumentStore(Workspace):
         document = self.text_documents.get(unquote(uri))
         return document if isinstance(document, Document) else None
 
+    def with_version(self, params: object) -> object:
+        """The parameters of a text document's notification, as they came or with a version. Some
+        clients send none, or one that goes back: what is asked about a text is told apart by it,
+        so from there on it counts up by itself."""
+        fields = _mapping(params)
+        document = _mapping(fields.get("textDocument"))
+        uri = document.get("uri")
+        if not isinstance(uri, str):
+            return params
+        version = self._version(uri, document.get("version"), is_opened="text" in document)
+        return {**fields, "textDocument": {**document, "version": version}}
+
+    def _version(self, uri: str, sent: object, *, is_opened: bool = False) -> int:
+        known = self.find(uri)
+        lowest = 0 if known is None or is_opened else (known.version or 0) + 1
+        is_usable = isinstance(sent, int) and lowest <= sent <= _MAX_VERSION
+        return sent if is_usable else lowest
+
     def update_text_document(
         self,
         text_doc: types.VersionedTextDocumentIdentifier,
@@ -184,6 +208,9 @@ class DocumentStore(Workspace):
         if self.get_notebook_document(notebook_uri=uri) is None:
             logger.warning("ignoring a change to a notebook that is not open: %s", uri)
             return
+        for changed in (params.change.cells and params.change.cells.text_content) or ():
+            cell = changed.document
+            cell.version = self._version(cell.uri, cell.version)
         super().update_notebook_document(params)
 
     def _create_text_document(
@@ -194,6 +221,19 @@ class DocumentStore(Workspace):
         language_id: str | None = None,
     ) -> Document:
         return Document(doc_uri, source or "", version or 0, language_id or "", self.encoding)
+
+
+def is_uri(text: str) -> bool:
+    """Whether it can be taken apart, which `file://[x` cannot."""
+    try:
+        urlsplit(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _split(text: str) -> list[str]:

@@ -30,13 +30,15 @@ from pygls.exceptions import (
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
 from composer_lsp.server.capabilities import pruned
-from composer_lsp.server.documents import DocumentStore
+from composer_lsp.server.documents import DocumentStore, is_uri
 from composer_lsp.server.positions import PositionEncoding
 
 if TYPE_CHECKING:
     from composer_lsp.server.server import ComposerServer
 
 logger = logging.getLogger(__name__)
+
+_WITH_VERSIONS = frozenset({types.TEXT_DOCUMENT_DID_OPEN, types.TEXT_DOCUMENT_DID_CHANGE})
 
 MessageId = str | int
 JsonObject = dict[str, Any]
@@ -160,6 +162,8 @@ class ComposerProtocol(LanguageServerProtocol):
         message = {"params": None} | message
         if message["method"] == types.INITIALIZE:
             message["params"] = pruned(message["params"])
+        elif message["method"] in _WITH_VERSIONS:
+            message["params"] = self.workspace.with_version(message["params"])
         return self._structure_as(message, message_type)
 
     def _structure_result(self, method: str, message: JsonObject) -> Any:
@@ -239,6 +243,8 @@ class ComposerProtocol(LanguageServerProtocol):
     def lsp_initialize(
         self, params: types.InitializeParams
     ) -> Generator[Any, Any, types.InitializeResult]:
+        if params.root_uri is not None and not is_uri(params.root_uri):
+            params.root_uri = None  # The folders are what counts.
         result = yield from super().lsp_initialize(params)
         encoding = types.PositionEncodingKind(result.capabilities.position_encoding)
         self._workspace = DocumentStore(

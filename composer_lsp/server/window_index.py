@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
@@ -104,6 +105,9 @@ class WindowIndex:
 def local_path(uri: str) -> str | None:
     """None for what is no file of this machine, and for a URI that is none."""
     try:
-        return to_fs_path(uri) if urlsplit(uri).scheme == "file" else None
-    except ValueError:
+        path = to_fs_path(uri) if urlsplit(uri).scheme == "file" else None
+        if path is not None:
+            os.fsencode(path)
+    except ValueError:  # half of a surrogate pair in it, among others
         return None
+    return path if path is None or "\0" not in path else None

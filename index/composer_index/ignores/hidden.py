@@ -23,10 +23,12 @@ class HiddenFiles:
         if not Path(path).is_absolute():
             return _SECRET if is_secret_path(path) else None
         try:
-            places = dict.fromkeys((os.path.normpath(path), os.path.realpath(path)))
-        except ValueError:  # a null character, or half a surrogate pair
+            return self._why_hidden(path)
+        except ValueError:  # a null character, or half of a surrogate pair
             return _NO_FILE
-        for place in places:
+
+    def _why_hidden(self, path: str) -> str | None:
+        for place in dict.fromkeys((os.path.normpath(path), os.path.realpath(path))):
             if is_secret_path(place):
                 return _SECRET
             if (file := self._ignores.hidden_by(place)) is not None:

@@ -369,3 +369,13 @@ async def test_asking_again_looks_into_the_memory_first() -> None:
         assert await texts_of(tab, invoked("x = ˇ\n", version=version)) == ["one", "two", "three"]
     assert engine.seeds == [None, 1, 2]
     assert await texts_of(tab, request_at("x = ˇ\n", version=4)) == ["one"]
+
+
+async def test_who_asks_in_a_hidden_file_is_told_why_once(caplog: pytest.LogCaptureFixture) -> None:
+    tab = completer(FakeEngine("value"))
+    for version, trigger in ((1, "automatic"), (2, "invoked"), (3, "invoked")):
+        request = request_at("x = ˇ\n", version=version, trigger=trigger)
+        hidden = replace(request.document, uri="file:///w/server.KEY")
+        assert await texts_of(tab, replace(request, document=hidden)) == []
+        assert len(caplog.messages) == (version > 1)
+    assert "/w/server.KEY may hold secrets by its name" in caplog.text

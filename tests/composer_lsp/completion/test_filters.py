@@ -23,6 +23,8 @@ def document(uri: str, language_id: str = "python") -> DocumentSnapshot:
         "file:///w/caf%E9/.env",
         "vscode-notebook-cell:/w/.env#W0s",
         "untitled:.env",
+        "file:///w/.ENV",
+        "file://[bad/.env",
     ],
 )
 def test_secrets_are_withheld(uri: str) -> None:
@@ -35,12 +37,22 @@ def test_secrets_are_withheld(uri: str) -> None:
         "file:///w/environment.py",
         "untitled:Untitled-1",
         "vscode-notebook-cell:/w/a.ipynb#W0s",
-        "file:///w/%00.py",
+        "file://[bad/a.py",
+        "untitled:",
         "",
     ],
 )
 def test_ordinary_documents_are_not_withheld(uri: str) -> None:
     assert why_withheld(document(uri), HiddenFiles()) is None
+
+
+@pytest.mark.parametrize("uri", ["file:///w/%00.py", "file:///w/\ud800.py"])
+def test_documents_that_can_be_no_files_are_withheld(uri: str) -> None:
+    assert why_withheld(document(uri), HiddenFiles()) == "has a name that no file can have"
+
+
+def test_samples_are_not_withheld() -> None:
+    assert why_withheld(document("file:///w/.env.example", "dotenv"), HiddenFiles()) is None
 
 
 def test_language_of_secret_files() -> None:

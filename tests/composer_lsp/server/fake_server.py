@@ -30,7 +30,7 @@ PULL = os.environ.get("FAKE_PULL", "raise SystemExit('no puller')")
 
 
 def report(event: str) -> None:
-    with EVENTS.open("a", encoding="utf-8") as file:
+    with EVENTS.open("a", encoding="utf-8", errors="backslashreplace") as file:
         file.write(event + "\n")
 
 

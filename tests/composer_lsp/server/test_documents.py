@@ -9,11 +9,13 @@ from lsprotocol.types import (
     Range,
     TextDocumentContentChangePartial,
     TextDocumentContentChangeWholeDocument,
+    TextDocumentItem,
 )
 
-from composer_lsp.server.documents import Document, TextBuffer
+from composer_lsp.server.documents import Document, DocumentStore, TextBuffer
 from composer_lsp.server.positions import PositionEncoding
 
+URI = "file:///w/a.py"
 ENCODINGS = list(PositionEncoding)
 _CODECS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
 
@@ -201,3 +203,58 @@ def test_a_document_applies_both_kinds_of_change():
     assert document.source == "α\nβγ"
     snapshot = document.snapshot()
     assert (snapshot.text, snapshot.version, snapshot.language_id) == ("α\nβγ", 1, "python")
+
+
+@pytest.mark.parametrize(
+    ("sent", "version"),
+    [(8, 8), (20, 20), (7, 8), (3, 8), (-1, 8), (None, 8), ("9", 8), (1 << 40, 8)],
+)
+def test_versions_go_up_whatever_the_client_sends(sent, version):
+    store = DocumentStore(None, [], PositionEncoding.UTF16)
+    store.put_text_document(TextDocumentItem(URI, "python", 7, "x"))
+    changed = store.with_version({"textDocument": {"uri": URI, "version": sent}, "a": 1})
+    assert changed == {"textDocument": {"uri": URI, "version": version}, "a": 1}
+    without = store.with_version({"textDocument": {"uri": URI}})
+    assert without == {"textDocument": {"uri": URI, "version": 8}}
+
+
+@pytest.mark.parametrize("params", [None, [], {}, {"textDocument": None}, {"textDocument": {}}])
+def test_a_malformed_change_gets_no_version(params):
+    store = DocumentStore(None, [], PositionEncoding.UTF16)
+    assert store.with_version(params) is params
+
+
+@pytest.mark.parametrize(
+    "document", [{"version": None}, {}, {"version": 1}, {"version": 9}], ids=str
+)
+async def test_a_change_counts_whatever_its_version(client, events, document):
+    client.open(URI, "first", version=9)
+    for text in ("second", "third"):
+        client.notify(
+            "textDocument/didChange",
+            {"textDocument": {"uri": URI, **document}, "contentChanges": [{"text": text}]},
+        )
+        items = await client.inline_completion(URI, {"line": 0, "character": 9})
+        assert [item["insertText"] for item in items] == ["<suggestion>"]
+        assert f"complete automatic python {text}" in events.all()
+
+
+async def test_a_document_may_be_opened_without_a_version(client, events):
+    document = {"uri": URI, "languageId": "python", "text": "x"}
+    client.notify("textDocument/didOpen", {"textDocument": document})
+    assert await client.inline_completion(URI, {"line": 0, "character": 1})
+
+
+@pytest.mark.parametrize("uri", ["file:///w/a%00b.py", "file:///w/\ud800.py", "file://[bad/x.py"])
+async def test_a_uri_that_names_no_file(client, events, uri):
+    client.open(uri, "x")
+    client.change(uri, 2, {"text": "xy"})
+    assert await client.inline_completion(uri, {"line": 0, "character": 2})
+    client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+    await client.shut_down()
+    assert b"ERROR" not in client.stderr, client.stderr.decode()
+
+
+async def test_a_root_that_is_no_uri(start_fake):
+    async with start_fake() as client:
+        assert "capabilities" in await client.initialize(rootUri="file://[bad")
