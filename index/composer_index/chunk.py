@@ -26,10 +26,18 @@ DefinitionKind = Literal[
 """LSP's `SymbolKind` in words; "type" is an alias, "heading" a document's section."""
 
 SkipReason = Literal[
-    "binary", "generated", "minified", "huge", "unreadable", "secret", "ignored", "special"
+    "binary",
+    "generated",
+    "minified",
+    "huge",
+    "unreadable",
+    "secret",
+    "ignored",
+    "special",
+    "deadly",
 ]
 """Parsing gives the first four; who lists and reads the files gives the others ("special": a FIFO,
-a socket, a device)."""
+a socket, a device; "deadly": parsing it ended the process, twice)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

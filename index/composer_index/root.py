@@ -95,19 +95,23 @@ class RootIndex:
         Raises: StoreError.
         """
         from composer_index.indexing.indexer import Indexer
+        from composer_index.indexing.journal import ParsingJournal
         from composer_index.search.query import Searcher
         from composer_index.store.store import Store
 
         self._embedder = StaticEmbedder()
         self._store = Store.open(self.location, self._on_event)
-        self._indexer = Indexer(self._rules, self._store, self._embedder)
+        self._indexer = Indexer(
+            self._rules, self._store, self._embedder, ParsingJournal(self.location)
+        )
         searcher = Searcher(self._store, self._embedder)
         searcher.shadow = self._shadow()
         self._searcher = searcher
 
     def close(self) -> None:
         """Let another process write."""
-        if self._store is not None:
+        if self._store is not None and self._indexer is not None:
+            self._indexer.close()
             self._store.close()
         self._store = self._searcher = self._indexer = None
 

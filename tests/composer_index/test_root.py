@@ -175,3 +175,17 @@ def test_branches(index: RootIndex, workspace: Path):
 def test_nothing_is_written_into_the_workspace(index: RootIndex, workspace: Path):
     index.search("anything")
     assert sorted(path.name for path in workspace.iterdir()) == [".git", "shop.py", "weather.py"]
+
+
+def test_a_file_that_ended_two_processes_is_left_out(
+    index: RootIndex, make_index: MakeIndex, workspace: Path
+):
+    index.close()
+    (index.location / "parsing").write_text("2\ndeadly.py")
+    (workspace / "deadly.py").write_text("def kill_the_worker():\n    pass\n")
+    again = make_index(workspace)
+    again.open()
+    again.refresh()
+    assert again.definitions("kill_the_worker") == []
+    assert again.status().skipped == {"deadly": 1}
+    again.close()

@@ -18,6 +18,7 @@ from composer_index.files.order import in_order, recently_committed
 from composer_index.files.read import ReadError, TooLargeError, read_file
 from composer_index.files.reconcile import reconcile, settled
 from composer_index.ignores.rules import Rules
+from composer_index.indexing.journal import ParsingJournal
 from composer_index.parsing import parse_file
 from composer_index.parsing.skip import MAX_BYTES
 from composer_index.store.records import FileStat, IndexedFile
@@ -42,7 +43,10 @@ class Progress:
 class Indexer:
     """For one thread, the store's writer. Its methods raise what `Store`'s changes raise."""
 
-    def __init__(self, rules: Rules, store: Store, embedder: StaticEmbedder) -> None:
+    def __init__(
+        self, rules: Rules, store: Store, embedder: StaticEmbedder, journal: ParsingJournal
+    ) -> None:
+        self._journal = journal
         self._rules = rules
         self._store = store
         self._embedder = embedder
@@ -57,6 +61,9 @@ class Indexer:
     @property
     def progress(self) -> Progress:
         return Progress(num_done=self._num_done, num_left=len(self._urgent) + len(self._queue))
+
+    def close(self) -> None:
+        self._journal.close()
 
     def plan(self, open_paths: Collection[str] = ()) -> None:
         """Finds out what has changed, forgets what is gone, and queues the rest: what somebody is
@@ -128,6 +135,7 @@ class Indexer:
                 gone.append(path)
             else:
                 read.append(found)
+        self._journal.end()
         parsed = [(each, stat) for each, stat in read if isinstance(each, ParsedFile)]
         self._store.upsert_files(self._embedded(parsed))
         self._store.mark_skipped(
@@ -174,6 +182,12 @@ class Indexer:
             return None
         else:
             digest = hashlib.blake2b(data, digest_size=16).hexdigest()
-            parsed = parse_file(path, data)
+            parsed = self._parsed(path, data)
         changed_ns = settled(file.changed_ns, read_at_ns)
         return parsed, FileStat(size=file.size, mtime_ns=changed_ns, content_hash=digest)
+
+    def _parsed(self, path: str, data: bytes) -> ParsedFile | SkippedFile:
+        if self._journal.is_deadly(path):
+            return SkippedFile(path=path, reason="deadly")
+        self._journal.begin(path)
+        return parse_file(path, data)
