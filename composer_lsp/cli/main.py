@@ -17,6 +17,7 @@ COMMANDS = {
     "engine": ("engine", "run the inference engine that all windows share"),
     "model": ("model", "list, fetch, register and remove models"),
     "doctor": ("doctor", "check the installation and say how to mend it"),
+    "index": ("index", "build and search the index of a workspace"),
     "complete": ("complete", "print a completion at a place in a file"),
     "try": ("try_", "see ghost text come in a real file, stage by stage"),
 }
