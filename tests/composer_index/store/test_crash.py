@@ -17,6 +17,7 @@ REPOSITORY = Path(__file__).parents[3]
 
 
 def start_writer(location: Path, note: Path, seed: int) -> subprocess.Popen[str]:
+    note.touch()
     path = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "index")])
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.composer_index.store.writer", location, note, str(seed)],
