@@ -188,8 +188,9 @@ class DocumentStore(Workspace):
     def _version(self, uri: str, sent: object, *, is_opened: bool = False) -> int:
         known = self.find(uri)
         lowest = 0 if known is None or is_opened else (known.version or 0) + 1
-        is_usable = isinstance(sent, int) and lowest <= sent <= _MAX_VERSION
-        return sent if is_usable else lowest
+        if isinstance(sent, int) and lowest <= sent <= _MAX_VERSION:
+            return sent
+        return lowest
 
     def update_text_document(
         self,

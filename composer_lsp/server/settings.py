@@ -7,7 +7,6 @@ value and what would be allowed.
 import dataclasses
 import difflib
 import json
-import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, cast, get_args, get_origin
@@ -19,8 +18,15 @@ from composer_lsp.config import Settings
 
 SECTION = "composer"
 
-_MINIMUM = {"max_tokens": 1, "context_tokens": 64}
-"""Smallest useful value of a field; every other number may be 0."""
+_RANGES = {
+    "max_tokens": (1, 4096),
+    "context_tokens": (64, 1 << 20),
+    "debounce_ms": (0, 60_000),
+    "timeout_s": (0, 86_400),
+    "threads": (0, 1024),
+    "idle_exit_s": (0, 31_536_000),
+}
+"""Smallest and largest useful value of each number."""
 
 _GLOB_FIELDS = frozenset({"disabled_paths", "include_secret"})
 
@@ -104,7 +110,7 @@ def _parse_value(
         )
     result = _structure(value, field_type)
     if isinstance(result, int | float) and not isinstance(result, bool):
-        _check_range(result, _MINIMUM.get(field.name, 0))
+        _check_range(result, *_RANGES[field.name])
     if field.name == "fim_template" and result not in (names := _fim_templates()):
         raise _BadValueError(_one_of(names))
     if field.name in _GLOB_FIELDS and result:
@@ -116,13 +122,13 @@ def _structure(value: object, field_type: Any) -> Any:
     converter = _converter()
     try:
         return converter.structure(value, field_type)
-    except (ValueError, TypeError, CattrsError) as error:
+    except (ValueError, TypeError, OverflowError, CattrsError) as error:
         raise _BadValueError(_allowed(field_type)) from error
 
 
-def _check_range(number: float, minimum: int) -> None:
-    if not math.isfinite(number) or number < minimum:
-        raise _BadValueError(f"a number of at least {minimum}")
+def _check_range(number: float, minimum: int, maximum: int) -> None:
+    if not minimum <= number <= maximum:  # nor is "not a number" in between
+        raise _BadValueError(f"a number from {minimum} to {maximum}")
 
 
 def _check_globs(globs: Sequence[str]) -> None:

@@ -1,9 +1,10 @@
+import dataclasses
 import math
 
 import pytest
 
 from composer_lsp.config import Settings, TabSettings
-from composer_lsp.server.settings import merged, parse_settings, section_of
+from composer_lsp.server.settings import camel_case, merged, parse_settings, section_of
 
 
 def test_every_kind_of_value():
@@ -40,9 +41,16 @@ def test_every_kind_of_value():
         ({"tab": {"maxTokens": "12"}}, ["composer.tab.maxTokens", '"12"', "whole number", "64"]),
         ({"tab": {"maxTokens": True}}, ["composer.tab.maxTokens", "true", "whole number"]),
         ({"tab": {"maxTokens": 1.5}}, ["composer.tab.maxTokens", "1.5", "whole number"]),
-        ({"tab": {"maxTokens": 0}}, ["composer.tab.maxTokens", "at least 1"]),
-        ({"tab": {"debounceMs": -1}}, ["composer.tab.debounceMs", "-1", "at least 0", "20"]),
-        ({"tab": {"timeoutS": math.nan}}, ["composer.tab.timeoutS", "at least 0"]),
+        ({"tab": {"maxTokens": 0}}, ["composer.tab.maxTokens", "from 1 to 4096"]),
+        ({"tab": {"debounceMs": -1}}, ["composer.tab.debounceMs", "-1", "from 0 to", "20"]),
+        ({"tab": {"timeoutS": math.nan}}, ["composer.tab.timeoutS", "from 0 to"]),
+        ({"tab": {"maxTokens": 10**400}}, ["composer.tab.maxTokens", "1000", "from 1 to 4096"]),
+        ({"tab": {"contextTokens": 1e300}}, ["composer.tab.contextTokens", "from 64 to"]),
+        ({"tab": {"debounceMs": 10**9}}, ["composer.tab.debounceMs", "from 0 to 60000"]),
+        ({"tab": {"timeoutS": 10**400}}, ["composer.tab.timeoutS", "a number", "30"]),
+        ({"tab": {"timeoutS": math.inf}}, ["composer.tab.timeoutS", "from 0 to"]),
+        ({"engine": {"idleExitS": 10**400}}, ["composer.engine.idleExitS", "from 0 to"]),
+        ({"engine": {"threads": 5000}}, ["composer.engine.threads", "from 0 to 1024"]),
         ({"tab": {"enabled": 1}}, ["composer.tab.enabled", "true or false"]),
         ({"tab": {"model": 5}}, ["composer.tab.model", "a string", '"auto"']),
         ({"tab": {"disabledLanguages": "md"}}, ["composer.tab.disabledLanguages", "list"]),
@@ -96,3 +104,17 @@ def test_later_layers_win_key_by_key():
         "tab": {"enabled": False, "model": "b"},
         "modelDownload": "never",
     }
+
+
+def test_every_number_has_a_range():
+    def numbers(cls):
+        for field in dataclasses.fields(cls):
+            if dataclasses.is_dataclass(field.type):
+                yield from numbers(field.type)
+            elif field.type in (int, float):
+                yield cls, field
+
+    for cls, field in numbers(Settings):
+        section = next(each.name for each in dataclasses.fields(Settings) if each.type is cls)
+        values = {section: {camel_case(field.name): field.default}}
+        assert parse_settings(values) == (Settings(), [])
