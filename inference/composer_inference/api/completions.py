@@ -109,10 +109,10 @@ async def _events(
                 "logprobs": logprobs,
                 "finish_reason": chunk.finish_reason,
             }
-            event = {**first, "choices": [choice]}
+            # With every event, as of then: who has read enough leaves before the last one.
+            event = {**first, "choices": [choice], "timings": timings_object(chunk.timings)}
             if chunk.finish_reason is not None:
                 event["usage"] = usage(chunk.timings)
-                event["timings"] = timings_object(chunk.timings)
             yield event
 
 

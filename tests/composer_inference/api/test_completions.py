@@ -36,6 +36,9 @@ def test_a_stream_of_events(serve, client):
     assert "".join(event["choices"][0]["text"] for event in events) == "return a +"
     assert events[-1]["choices"][0]["finish_reason"] == "length"
     assert events[-1]["usage"]["completion_tokens"] == 3
+    assert [event["timings"]["num_decoded_tokens"] for event in events][:3] == [1, 2, 3]
+    assert all("num_prefill_tokens" in event["timings"] for event in events)
+    assert not any("usage" in event for event in events[:-1])
 
 
 @pytest.mark.parametrize(
