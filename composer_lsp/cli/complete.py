@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import re
+import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,11 @@ from composer_lsp.config import EngineSettings, TabSettings
 
 _LINE_END = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
 """As editors count lines; `str.splitlines` also takes form feeds and more."""
+
+_MAX_BYTES = 16 << 20
+"""Of a file: more than anybody writes by hand."""
+_MAX_DIGITS = 9
+"""Of a line or a column; Python refuses to read numbers of some thousands."""
 
 _NO_SUGGESTION = 1
 _FAILED = 2
@@ -90,6 +96,8 @@ def parse_place(text: str) -> Place:
     path, *numbers = _split_numbers(text)
     if not path or not numbers:
         raise PlaceError(f"{text!r} is not like FILE:LINE or FILE:LINE:COL")
+    if (longest := max(map(len, numbers))) > _MAX_DIGITS:
+        raise PlaceError(f"{path} has no line or column with a number of {longest} digits")
     return Place(Path(path), int(numbers[0]), int(numbers[1]) if len(numbers) > 1 else None)
 
 
@@ -153,11 +161,23 @@ def _read_text(path: Path) -> str:
     """Raises: PlaceError."""
     try:
         # Bytes: reading as text would turn the file's line endings into newlines.
-        return path.read_bytes().decode("utf-8")
+        return _read_bytes(path).decode("utf-8")
     except OSError as error:
         raise PlaceError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise PlaceError(f"{path} is not UTF-8 text") from error
+
+
+def _read_bytes(path: Path) -> bytes:
+    """Raises: PlaceError, OSError."""
+    # A pipe keeps whoever opens it waiting, and some devices never end.
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise PlaceError(f"cannot read {path}: it is not a regular file")
+    with path.open("rb") as file:
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise PlaceError(f"cannot read {path}: it is larger than {_MAX_BYTES >> 20} MiB")
+    return data
 
 
 def _as_json(suggestion: Suggestion | None, offset: int) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -66,12 +67,23 @@ def test_no_suggestion_is_status_1(source: Path, homes: Path) -> None:
         ("{homes}/.env:1", "secrets"),
         ("{homes}/w/hidden.py:1", "hidden.py is hidden by {homes}/w/.composerignore"),
         ("{homes}/latin.py:1", "not UTF-8"),
-        ("{homes}:1", "cannot read"),
+        ("{homes}:1", "cannot read {homes}: it is not a regular file"),
+        ("{homes}/pipe.py:1", "cannot read {homes}/pipe.py: it is not a regular file"),
+        ("/dev/zero:1", "cannot read /dev/zero: it is not a regular file"),
+        ("{homes}/large.py:1", "cannot read {homes}/large.py: it is larger than 16 MiB"),
+        ("{source}:" + "9" * 5000, "no line or column with a number of 5000 digits"),
+        ("{source}:1:" + "9" * 5000, "no line or column with a number of 5000 digits"),
+        ("{homes}/server.KEY:1", "server.KEY may hold secrets by its name; it is never"),
     ],
+    ids=lambda text: text[:40],
 )
 def test_wrong_places_are_named(source: Path, homes: Path, place: str, message: str) -> None:
     (homes / ".env").write_text("KEY=")
+    (homes / "server.KEY").write_text("KEY=")
     (homes / "latin.py").write_bytes(b"\xe9")
+    os.mkfifo(homes / "pipe.py")
+    with (homes / "large.py").open("wb") as file:
+        file.truncate((16 << 20) + 1)
     (homes / "w").mkdir()
     (homes / "w/.composerignore").write_text("hidden.py")
     (homes / "w/hidden.py").write_text("x = ")
