@@ -7,9 +7,10 @@ characters of the suggestion to show that the rest is served from memory.
 
 import argparse
 import asyncio
+import re
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,10 @@ NUM_TYPED = 6
 NUM_TYPED_THROUGH = 4
 ANSWER_LIMIT_S = 300.0
 _CONTEXT_LINES = 8
+_LINE_ENDS = frozenset({"\n", "\r", "\r\n"})
+_KEY = re.compile(r"\r\n|.", re.DOTALL)
+_GRACE_S = 5.0
+"""How long the server may take to leave before it is ended."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +67,10 @@ class _Answer:
     text: str
     wall_ms: float
     stages: dict[str, float]
+
+    @property
+    def is_from_memory(self) -> bool:
+        return bool(self.stages) and not {"prefill", "first_token"} & self.stages.keys()
 
 
 class TryError(Exception):
@@ -132,14 +141,22 @@ async def _try(console: Console, script: _Script) -> None:
         if not warm.text:
             console.print("No suggestion here: an empty one is a good answer too.")
             return
-        keys = warm.text[:NUM_TYPED_THROUGH]
+        keys = _KEY.findall(warm.text)[:NUM_TYPED_THROUGH]
         rest = [await client.type(key) for key in keys][-1]
-        console.print(
-            f"Typing {keys!r} of it: the rest came from memory in {rest.wall_ms:.0f} ms, "
-            "without the model."
-            if rest.text == warm.text[len(keys) :]
-            else f"Typing {keys!r} of it: a new suggestion came in {rest.wall_ms:.0f} ms."
-        )
+        console.print(_typed_through("".join(keys), warm, rest))
+
+
+def _typed_through(typed: str, shown: _Answer, rest: _Answer) -> str:
+    """What came after the first characters of a suggestion were typed."""
+    start = f"Typing {typed!r} of it: "
+    expected = shown.text[len(typed) :]
+    if not expected:
+        start = f"Typing {typed!r}, all of it: "
+    if expected and rest.text == expected and rest.is_from_memory:
+        return f"{start}the rest came from memory in {rest.wall_ms:.0f} ms, without the model."
+    if not rest.text:
+        return f"{start}a new one was asked for, and there is none after {rest.wall_ms:.0f} ms."
+    return f"{start}a new suggestion came in {rest.wall_ms:.0f} ms."
 
 
 class _Editor:
@@ -157,7 +174,7 @@ class _Editor:
         self._uri = script.path.as_uri()
         lines = script.before.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         self._line, self._column = len(lines) - 1, len(lines[-1])
-        await self._client.initialize_async(
+        initialize = self._client.initialize_async(
             types.InitializeParams(
                 process_id=None,
                 root_uri=script.path.parent.as_uri(),
@@ -172,6 +189,7 @@ class _Editor:
                 initialization_options={"modelDownload": "never"},
             )
         )
+        await _answer(initialize)
         self._client.initialized(types.InitializedParams())
         self._client.text_document_did_open(
             types.DidOpenTextDocumentParams(
@@ -197,7 +215,7 @@ class _Editor:
                     [types.TextDocumentContentChangePartial(types.Range(at, at), key)],
                 )
             )
-            if key == "\n":
+            if key in _LINE_ENDS:
                 self._line, self._column = self._line + 1, 0
             else:
                 self._column += 1
@@ -210,20 +228,32 @@ class _Editor:
                 types.Position(self._line, self._column),
             )
         )
-        try:
-            result = await asyncio.wait_for(request, ANSWER_LIMIT_S)
-        except TimeoutError:
-            raise TryError("the server gave no answer; see: composer-lsp doctor") from None
+        result = await _answer(request)
         wall_ms = 1000 * (time.perf_counter() - started)
-        status = await self._client.workspace_execute_command_async(
-            types.ExecuteCommandParams("composer.status")
-        )
+        command = types.ExecuteCommandParams("composer.status")
+        status = await _answer(self._client.workspace_execute_command_async(command))
         if status["state"] in {"error", "offline"}:
             raise TryError(status["message"])
         items: list[Any] = list(result.items) if result is not None else []
         text = str(items[0].insert_text) if items else ""
         stages: dict[str, float] = status["lastCompletion"] if items else {}
         return _Answer(text=text, wall_ms=wall_ms, stages=stages)
+
+
+async def _answer(request: Coroutine[Any, Any, Any]) -> Any:
+    """Raises: TryError."""
+    from pygls.exceptions import JsonRpcException
+
+    # Ctrl-C leaves the task as it is: pygls chokes on the answer to a request that was cancelled.
+    task = asyncio.ensure_future(request)
+    task.add_done_callback(lambda task: task.cancelled() or task.exception())
+    await asyncio.wait({task}, timeout=ANSWER_LIMIT_S)
+    if not task.done():
+        raise TryError("the server gave no answer; see: composer-lsp doctor")
+    try:
+        return task.result()
+    except JsonRpcException as error:
+        raise TryError(f"the server refused: {error.message}") from error
 
 
 @asynccontextmanager
@@ -240,16 +270,33 @@ async def _language_server() -> AsyncGenerator[_Editor]:
 
     for method in (types.WINDOW_SHOW_MESSAGE, types.WINDOW_LOG_MESSAGE):
         client.feature(method)(ignore)
-    await client.start_io(sys.executable, "-m", "composer_lsp", "serve")
     try:
+        # In a session of its own: Ctrl-C in the terminal is for us, who then ask it to leave.
+        command = (sys.executable, "-m", "composer_lsp", "serve")
+        await client.start_io(*command, start_new_session=True)
         yield _Editor(client)
     except RuntimeError as error:  # pygls's, for a server that has ended.
         raise TryError(f"{error}; see: composer-lsp doctor") from error
     finally:
-        # `stop` waits for the server's end, so the server has to be asked for it.
-        if not client.stopped:
-            await client.shutdown_async(None)
-            client.exit(None)
+        await _end_server(client)
+
+
+async def _end_server(client: Any) -> None:
+    """Ask the server to leave, and end it if it does not."""
+    server: asyncio.subprocess.Process | None = client._server
+    if server is None:
+        return
+    try:
+        async with asyncio.timeout(_GRACE_S):
+            if not client.stopped:
+                await client.shutdown_async(None)
+                client.exit(None)
+            await server.wait()
+    except (TimeoutError, RuntimeError):  # it does not answer, or has ended meanwhile
+        pass
+    finally:
+        if server.returncode is None:
+            server.kill()
         await client.stop()
 
 
