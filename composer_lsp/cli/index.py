@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -137,9 +138,24 @@ def _clear(args: argparse.Namespace) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    from composer_index.evaluate import run as evaluation
+    from composer_index.evaluate.run import evaluate
+    from composer_index.evaluate.whole import index_search
 
-    evaluation.report(args.root, num_queries=args.queries, seed=args.seed, as_json=args.json)
+    if args.queries < 1:
+        raise _FailedError(f"--queries takes a number from 1, not {args.queries}")
+    with tempfile.TemporaryDirectory(prefix="composer-eval-") as scratch:
+        evaluation = evaluate(
+            args.root,
+            lambda tree: index_search(tree, Path(scratch)),
+            number=args.queries,
+            seed=args.seed,
+        )
+    if not evaluation.functions and not evaluation.commits:
+        raise _FailedError(f"{args.root} has no documented functions and no commits to ask about")
+    if args.json:
+        _print_json(evaluation.as_json())
+    else:
+        print(evaluation.as_text())
 
 
 def _opened(args: argparse.Namespace) -> "RootIndex":

@@ -123,6 +123,13 @@ class IndexService:
     async def symbols(self, query: str, *, limit: int = 100) -> Sequence[Mapping[str, Any]]:
         return await self._request("symbols", {"query": query, "limit": limit})
 
+    async def related(
+        self, path: str, line: int, *, limit: int = 12
+    ) -> Sequence[Mapping[str, Any]]:
+        """What belongs to a line (1-based) of a file: imports, siblings, its test, and what is
+        edited together with it."""
+        return await self._request("related", {"path": path, "line": line, "limit": limit})
+
     async def status(self) -> Sequence[Mapping[str, Any]]:
         return await self._request("status", {})
 

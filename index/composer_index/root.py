@@ -24,6 +24,7 @@ from composer_index.parsing import parse_file
 from composer_index.parsing.skip import MAX_BYTES
 from composer_index.parsing.text import to_utf8
 from composer_index.search.cold import search_text
+from composer_index.search.history import History
 from composer_index.search.result import Result
 from composer_index.search.shadow import Shadow
 from composer_index.store.errors import NotWriterError
@@ -83,6 +84,7 @@ class RootIndex:
         self._buffers: dict[str, ParsedFile] = {}
         self._buffers_lock = threading.Lock()
         self._has_planned = False
+        self._history = History(self.root)
 
     @property
     def root(self) -> str:
@@ -244,6 +246,13 @@ class RootIndex:
 
     def symbols(self, query: str, limit: int = 100) -> list[FoundDefinition]:
         return self._searcher.symbols(query, limit) if self._searcher else []
+
+    def related(self, path: str, line: int, limit: int = 12) -> list[Result]:
+        """What belongs to a line (1-based) of a file: what it imports, its siblings, its test, and
+        what was edited together with it, with the tie in `why`. Some 75 ms."""
+        if self._searcher is None:
+            return []
+        return self._searcher.related(path, line, history=self._history, limit=limit)
 
     def status(self) -> Status:
         store = self._store

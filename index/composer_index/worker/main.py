@@ -45,6 +45,7 @@ class Worker:
             self.definitions,
             self.references,
             self.symbols,
+            self.related,
             self.status,
             self.rebuild,
         )
@@ -132,6 +133,14 @@ class Worker:
         return await self._gather(
             params, lambda index: index.symbols(params["query"], params["limit"])
         )
+
+    async def related(self, params: Params) -> Any:
+        """`path`, absolute; `line`, 1-based; `limit`."""
+        return [
+            {"root": keeper.index.root, **asdict(each)}
+            for keeper, path in self._holding(params["path"])
+            for each in await self._ask(keeper.index.related, path, params["line"], params["limit"])
+        ]
 
     async def status(self, params: Params) -> Any:
         return [

@@ -162,6 +162,15 @@ async def test_paused_and_gone_on(roots: list[str]):
         await until_found(service, "sell_umbrella")
 
 
+async def test_what_belongs_to_a_place(roots: list[str]):
+    text = "from main import total_price\n\n\ndef pay(basket):\n    return total_price(basket)\n"
+    path = write(roots[0], "pay.py", text=text)
+    async with service_of(Window(roots)) as service:
+        await until_ready(service, 2)
+        (found, *_) = await service.related(path, 5)
+        assert (found["path"], found["why"][0]) == ("main.py", "import")
+
+
 async def test_rebuilding(roots: list[str]):
     async with service_of(Window(roots)) as service:
         await until_ready(service, 2)
