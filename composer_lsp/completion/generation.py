@@ -48,7 +48,7 @@ class Generation:
                 self.request.document.text,
                 self.request.offset,
                 context_tokens=self.settings.context_tokens,
-                path=document_path(self.request.document.uri) or "",
+                path=_text_of(document_path(self.request.document.uri) or ""),
             )
         found = list(self.known) or await self._answers(prompt, seed=None)
         self._remember(found)
@@ -156,6 +156,11 @@ def suggestion_at(
     request: CompletionRequest, text: str, timings: Mapping[str, float]
 ) -> Suggestion:
     return Suggestion(text=text, start=request.offset, end=request.offset, timings=timings)
+
+
+def _text_of(path: str) -> str:
+    """A path as a prompt can carry it, which not every file's name is."""
+    return path.encode(errors="replace").decode()
 
 
 def ms_since(started: float) -> float:

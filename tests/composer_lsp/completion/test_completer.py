@@ -379,3 +379,11 @@ async def test_who_asks_in_a_hidden_file_is_told_why_once(caplog: pytest.LogCapt
         assert await texts_of(tab, replace(request, document=hidden)) == []
         assert len(caplog.messages) == (version > 1)
     assert "/w/server.KEY may hold secrets by its name" in caplog.text
+
+
+async def test_a_file_name_that_is_no_utf_8_goes_into_the_prompt_as_text() -> None:
+    engine = FakeEngine("value")
+    request = request_at("xˇ\n")
+    request = replace(request, document=replace(request.document, uri="file:///w/caf%E9.py"))
+    assert await text_of(completer(engine), request) == "value"
+    assert engine.prompts[0].path == "w/caf?.py"
