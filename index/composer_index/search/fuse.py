@@ -1,7 +1,7 @@
 """Two rankings to one: BM25's and the vectors'.
 
-A convex combination of the scores, each scaled to its own list: on seven corpora that nothing else
-was tuned on it found more than reciprocal rank fusion does (scripts/embedding_table/README.md), as
+A convex combination of the scores, each scaled to its own list: on the seven corpora that weights
+were tuned on it found more than reciprocal rank fusion does (scripts/embedding_table/README.md), as
 Bruch, Gai and Ingber report in "An Analysis of Fusion Functions for Hybrid Retrieval" (2023).
 """
 
