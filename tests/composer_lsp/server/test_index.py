@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from tests.composer_lsp.server.conftest import StartFake
 from tests.support.lsp import LIMIT_S, LspClient, LspError
 
 SHOP = "class Basket:\n    def total_price(self):\n        return sum(self.articles)\n"
@@ -28,8 +30,24 @@ def folders(*roots: Path) -> list[dict[str, str]]:
 
 
 @pytest.fixture
-async def window(start_fake, workspace: Path) -> AsyncIterator[LspClient]:
-    async with start_fake() as client:
+async def start_window(start_fake: StartFake) -> AsyncIterator[StartFake]:
+    """Starts the server. When a test ends no worker writes any more."""
+    workers_of: list[psutil.Process] = []
+
+    @asynccontextmanager
+    async def start() -> AsyncIterator[LspClient]:
+        async with start_fake() as client:
+            yield client
+            if client.process.returncode is None:
+                workers_of.extend(workers(client))
+
+    yield start
+    await asyncio.to_thread(psutil.wait_procs, workers_of, LIMIT_S)
+
+
+@pytest.fixture
+async def window(start_window: StartFake, workspace: Path) -> AsyncIterator[LspClient]:
+    async with start_window() as client:
         await client.initialize(workspaceFolders=folders(workspace))
         await until(lambda: symbols(client, "total_price"))
         yield client
@@ -112,13 +130,13 @@ async def test_saving(window: LspClient, workspace: Path):
     await until(lambda: symbols(window, "sell_umbrella"))
 
 
-async def test_every_folder_and_no_other(start_fake, workspace: Path, directory: Path):
+async def test_every_folder_and_no_other(start_window, workspace: Path, directory: Path):
     other = directory / "other"
     other.mkdir()
     (other / "weather.py").write_text("def fetch_forecast():\n    pass\n")
     elsewhere = {"uri": "vscode-remote://ssh-remote+host/etc", "name": "remote"}
     missing = {"uri": "file:///never/there", "name": "missing"}
-    async with start_fake() as client:
+    async with start_window() as client:
         await client.initialize(workspaceFolders=[*folders(workspace, other), elsewhere, missing])
         await until(lambda: symbols(client, "fetch_forecast"))
         await until(lambda: symbols(client, "total_price"))
@@ -156,8 +174,8 @@ async def test_rebuilding(window: LspClient):
 @pytest.mark.parametrize(
     "settings", [{"enabled": False}, {"workspaceSymbols": False}], ids=["off", "no symbols"]
 )
-async def test_settings(start_fake, workspace: Path, settings: dict[str, Any]):
-    async with start_fake() as client:
+async def test_settings(start_window, workspace: Path, settings: dict[str, Any]):
+    async with start_window() as client:
         await client.initialize(
             workspaceFolders=folders(workspace), initializationOptions={"index": settings}
         )
@@ -168,10 +186,10 @@ async def test_settings(start_fake, workspace: Path, settings: dict[str, Any]):
             assert not workers(client)
 
 
-async def test_the_progress_of_many_files_can_be_cancelled(start_fake, workspace: Path):
+async def test_the_progress_of_many_files_can_be_cancelled(start_window, workspace: Path):
     for number in range(400):
         (workspace / f"module_{number}.py").write_text(f"def function_{number}():\n    pass\n")
-    async with start_fake() as client:
+    async with start_window() as client:
         await client.initialize(workspaceFolders=folders(workspace))
         begun = await client.notification(
             "$/progress", lambda params: params["value"].get("title") == "Indexing"
