@@ -29,6 +29,7 @@ from composer_index.search.result import Result
 from composer_index.search.shadow import Shadow
 from composer_index.store.errors import NotWriterError
 from composer_index.store.location import store_location
+from composer_index.store.naming import naming
 from composer_index.store.records import FoundDefinition, StoreEvent
 from composer_index.words import split_words
 
@@ -206,7 +207,12 @@ class RootIndex:
     def _shadow(self) -> Shadow:
         assert self._embedder is not None
         vectors = {
-            path: self._embedder.embed_words([split_words(chunk.text) for chunk in parsed.chunks])
+            path: self._embedder.embed_words(
+                [
+                    [*named.words, *split_words(chunk.text)]
+                    for chunk, named in zip(parsed.chunks, naming(parsed), strict=True)
+                ]
+            )
             for path, parsed in self._buffers.items()
         }
         return Shadow(files=dict(self._buffers), vectors=vectors)

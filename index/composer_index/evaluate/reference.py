@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from composer_index.chunk import Chunk, Definition, ParsedFile
+from composer_index.chunk import Chunk, ParsedFile
 from composer_index.embedding.static import StaticEmbedder
 from composer_index.evaluate.queries import Place, list_files
 from composer_index.parsing.parse import parse_file
 from composer_index.search.boost import Candidate, boost
 from composer_index.search.fuse import fuse
+from composer_index.store.naming import Naming, naming
 from composer_index.words import query_words, split_words
 
 Search = Callable[[str], Sequence[Place]]
@@ -28,7 +29,6 @@ Search = Callable[[str], Sequence[Place]]
 NUM_CANDIDATES = 100
 """Of each ranking."""
 
-_FUNCTIONS = ("function", "method", "macro")
 _K1, _B = 1.2, 0.75
 
 
@@ -49,23 +49,21 @@ def read_entries(tree: Path) -> list[Entry]:
     for path in list_files(tree):
         parsed = parse_file(path, (tree / path).read_bytes())
         if isinstance(parsed, ParsedFile):
-            entries += [_entry(chunk, parsed.definitions) for chunk in parsed.chunks]
+            pairs = zip(parsed.chunks, naming(parsed), strict=True)
+            entries += [_entry(chunk, named) for chunk, named in pairs]
     return entries
 
 
-def _entry(chunk: Chunk, definitions: Sequence[Definition]) -> Entry:
-    begun = [one for one in definitions if chunk.start_line <= one.start_line <= chunk.end_line]
-    own = [chunk.symbol.rsplit(".", 1)[-1]] if chunk.symbol else []
-    names = tuple(dict.fromkeys([*(one.name for one in begun), *own]))
+def _entry(chunk: Chunk, named: Naming) -> Entry:
     return Entry(
         place=Place(path=chunk.path, start_line=chunk.start_line, end_line=chunk.end_line),
         candidate=Candidate(
             path=chunk.path,
             language=chunk.language,
-            names=names,
-            is_function=any(one.kind in _FUNCTIONS for one in begun),
+            names=named.names,
+            is_function=named.is_function,
         ),
-        words=split_words("\n".join([chunk.path, chunk.symbol, *names, chunk.text])),
+        words=[*named.words, *split_words(chunk.text)],
         text=chunk.text,
     )
 

@@ -9,7 +9,6 @@ import time
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from composer_index.chunk import ParsedFile, SkippedFile
 from composer_index.embedding.static import StaticEmbedder
@@ -21,6 +20,7 @@ from composer_index.ignores.rules import Rules
 from composer_index.indexing.journal import ParsingJournal
 from composer_index.parsing import parse_file
 from composer_index.parsing.skip import MAX_BYTES
+from composer_index.store.naming import naming
 from composer_index.store.records import FileStat, IndexedFile
 from composer_index.store.store import Store
 from composer_index.words import split_words
@@ -151,7 +151,13 @@ class Indexer:
     def _embedded(self, files: Sequence[tuple[ParsedFile, FileStat]]) -> list[IndexedFile]:
         # All chunks of the batch at once, which is several times quicker than file by file.
         words = [[split_words(chunk.text) for chunk in parsed.chunks] for parsed, _ in files]
-        vectors = self._embedder.embed_words(list(chain.from_iterable(words)))
+        vectors = self._embedder.embed_words(
+            [
+                [*named.words, *text]
+                for (parsed, _), texts in zip(files, words, strict=True)
+                for named, text in zip(naming(parsed), texts, strict=True)
+            ]
+        )
         indexed: list[IndexedFile] = []
         start = 0
         for (parsed, stat), each in zip(files, words, strict=True):
