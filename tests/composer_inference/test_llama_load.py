@@ -49,6 +49,13 @@ async def test_the_socket_fits_wherever_the_engines_does(
     assert names_in(longest_runtime) == []
 
 
+async def test_a_model_that_is_let_go_at_once(longest_runtime: Path, tmp_path: Path) -> None:
+    path = write_tiny_llama(tmp_path / "m.gguf", VOCABULARY)
+    for _ in range(30):
+        backend = await LlamaCppBackend.load(config(path))
+        await backend.close()
+
+
 async def test_llama_cpps_own_words_reach_the_log(
     longest_runtime: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -202,10 +202,14 @@ def _start_server(config: LlamaCppConfig, pooling: str | None) -> Any:
     socket = socket_path().with_name(f"{secrets.token_hex(3)}.sock")
     params.hostnames = [str(socket)]
     params.api_keys = [secrets.token_urlsafe(32)]
+    params.endpoint_metrics = True
     params.warmup = False
     params.verbosity = 1  # Errors alone, into the engine's log: the exception gives no reason.
     try:
-        return xllamacpp.Server(params)
+        server = xllamacpp.Server(params)
+        # Answered by its loop. The destructor never returns if that has not begun by then.
+        server.handle_metrics()
+        return server
     except RuntimeError as error:
         raise BackendError(
             f"llama.cpp cannot load {config.path}: {error} The engine's log says why"
