@@ -47,7 +47,7 @@ class TabSettings(RoleSettings):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentSettings(RoleSettings):
-    """The model that answers longer requests."""
+    """The model of the agent, which is not here yet: nothing asks it so far."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

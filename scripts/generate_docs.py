@@ -26,7 +26,9 @@ from composer_lsp.cli.main import COMMANDS
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE_JSON = Path("editor-clients/vscode/package.json")
 
-_MACHINE_FIELDS = frozenset({"model", "url", "api_key_env", "timeout_s", "model_download", "include_secret"})
+_MACHINE_FIELDS = frozenset(
+    {"model", "url", "api_key_env", "timeout_s", "model_download", "include_secret"}
+)
 """Fields that say where text is sent, what is downloaded, or what the machine bears: VS Code keeps
 them apart for every machine, and a folder that is not trusted cannot set them."""
 

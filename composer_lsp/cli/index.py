@@ -27,7 +27,11 @@ class _FailedError(Exception):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     _action(actions, "build", "bring the index up to date with the files")
-    _action(actions, "status", "what is indexed, what is not and why, and where it lies")
+    _action(
+        actions,
+        "status",
+        "how much is indexed, which files were skipped and why, and where it lies",
+    )
     search = _action(actions, "search", "find code by a question or by words")
     search.add_argument("query", nargs="+")
     search.add_argument("--limit", type=int, default=10, help="results (default: 10)")
@@ -99,6 +103,8 @@ def _status(args: argparse.Namespace) -> None:
         _print_json(asdict(status))
         return
     print(f"{status.root}\n  {status.num_files:,} files in {status.num_chunks:,} pieces")
+    if status.state == "building":
+        print("  not built yet: composer-lsp index build, or open the folder in an editor")
     for reason, count in sorted(status.skipped.items()):
         print(f"  {count:,} not indexed: {reason}")
     print(f"  {status.disk_bytes / 1e6:,.0f} MB in {status.location}")

@@ -32,6 +32,14 @@ class Models:
         if model in self._handled:
             return False
         self._handled.add(model)
+        if not _is_known(model):
+            message = (
+                f"There is no model {model!r}: composer-lsp model list shows what there is, and "
+                f"composer-lsp model pull --file registers a file of yours"
+            )
+            self._board.set_condition("error", message)
+            self._editor.show_once(message, types.MessageType.Warning)
+            return False
         if policy == "always" or (policy == "ask" and await self._may_fetch(model)):
             return await self._pull(model)
         message = f"{model} is not on this machine. Fetch it with: composer-lsp model pull {model}"
@@ -78,3 +86,9 @@ def _size(model: str) -> str:
 
     sizes = {spec.name: spec.size_bytes for spec in CATALOG}
     return f" ({sizes[model] / 1e6:.0f} MB)" if model in sizes else ""
+
+
+def _is_known(model: str) -> bool:
+    from composer_inference.models.catalog import CATALOG  # needed by few
+
+    return any(spec.name == model for spec in CATALOG)

@@ -85,6 +85,7 @@ class RootIndex:
         self._buffers: dict[str, ParsedFile] = {}
         self._buffers_lock = threading.Lock()
         self._has_planned = False
+        self._was_empty = True
         self._history = History(self.root)
 
     @property
@@ -107,6 +108,7 @@ class RootIndex:
         self._indexer = Indexer(
             self._rules, self._store, self._embedder, ParsingJournal(self.location)
         )
+        self._was_empty = next(iter(self._store.known_files()), None) is None
         searcher = Searcher(self._store, self._embedder)
         searcher.shadow = self._shadow()
         self._searcher = searcher
@@ -163,6 +165,7 @@ class RootIndex:
         """Forget everything. Raises: NotWriterError, StoreFullError."""
         self._opened().clear()
         self._has_planned = False
+        self._was_empty = True
 
     @property
     def progress(self) -> "Progress":
@@ -224,9 +227,8 @@ class RootIndex:
         indexer = self._indexer
         if indexer is None or self._store is None:
             return "cold"
-        if self._store.is_writer and (
-            not self._has_planned or indexer.progress.num_left > MANY_WAITING
-        ):
+        is_new = self._was_empty and not self._has_planned
+        if self._store.is_writer and (is_new or indexer.progress.num_left > MANY_WAITING):
             return "building"
         return "ready"
 

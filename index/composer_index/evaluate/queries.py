@@ -5,7 +5,6 @@ the answer. Prose is taken out of every documented definition of the tree, not o
 for, so that no question finds itself.
 """
 
-import os
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -18,6 +17,8 @@ from composer_index.evaluate.documented import (
     first_sentence,
     is_telling,
 )
+from composer_index.files import listing
+from composer_index.ignores.rules import Rules
 
 _MAX_ANSWERS = 4
 """A sentence that documents more functions than this asks for nothing in particular."""
@@ -30,8 +31,6 @@ _NOT_ASKED = {
     *("deps", "vendor", "third_party", "extern", "external", "node_modules", "_vendor"),
 }
 """Folders whose functions are no answers; their files are searched like all others."""
-
-_UNLISTED = {".git", ".hg", ".svn", "node_modules", "__pycache__"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,13 +97,11 @@ def sample(questions: Iterable[Question], number: int, seed: int) -> list[Questi
 
 
 def list_files(tree: Path) -> Iterator[str]:
-    """Yields the regular files below `tree`, relative and POSIX, in order."""
-    for folder, names, files in os.walk(tree):
-        names[:] = sorted(set(names) - _UNLISTED)
-        for name in sorted(files):
-            path = Path(folder, name)
-            if path.is_file() and not path.is_symlink():
-                yield path.relative_to(tree).as_posix()
+    """Yields the files below `tree` that would be indexed, relative and POSIX, in order; links,
+    which would answer a question twice, left out."""
+    for path in sorted(file.path for file in listing.list_files(Rules(tree))):
+        if not (tree / path).is_symlink():
+            yield path
 
 
 def _strip(path: str, source: bytes) -> _Stripped:

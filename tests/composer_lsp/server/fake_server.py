@@ -80,6 +80,8 @@ class FakeService:
                 raise ServiceOfflineError("the engine is gone", is_for_user=False)
             case "missing":
                 raise ModelMissingError("no such model", "smollm2-135m")
+            case "nonsense":
+                raise ModelMissingError("no such model", "nope")
             case "crash":
                 raise RuntimeError("a bug of ours")
             case "loading":

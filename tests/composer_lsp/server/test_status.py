@@ -201,6 +201,16 @@ async def test_asked_once_and_refused(start_fake, answer):
         assert client.all("window/showMessage") == []
 
 
+@pytest.mark.parametrize("policy", ["ask", "always", "never"])
+async def test_a_model_that_nobody_knows_is_not_offered(start_fake, policy):
+    async with start_fake(FAKE_PULL=PULLS) as client:
+        await client.initialize(initializationOptions={"modelDownload": policy})
+        await act(client, "nonsense")
+        told = await client.notification("window/showMessage")
+        assert told["message"].startswith("There is no model 'nope': composer-lsp model list")
+        assert client.all("window/showMessageRequest") == []
+
+
 async def test_always_fetches_without_asking(start_fake, events):
     async with start_fake(FAKE_PULL=PULLS) as client:
         await client.initialize(initializationOptions={"modelDownload": "always"})
