@@ -14,6 +14,7 @@ import pytest
 
 from composer_lsp.engine.backoff import Backoff
 from composer_lsp.index.client import IndexClient, WorkerError
+from tests.support.workers import workers_of
 
 WORKER = """
 import asyncio
@@ -90,7 +91,7 @@ async def parent_of(
 
 
 def worker_of_this_process() -> psutil.Process:
-    (worker,) = psutil.Process().children()
+    (worker,) = workers_of(psutil.Process())
     return worker
 
 

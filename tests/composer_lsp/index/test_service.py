@@ -14,6 +14,7 @@ import pytest
 from composer_lsp.config import IndexSettings
 from composer_lsp.index.client import WorkerError
 from composer_lsp.index.service import IndexService
+from tests.support.workers import workers_of
 
 LIMIT_S = 120
 
@@ -84,7 +85,7 @@ async def until_ready(service: IndexService, num_roots: int) -> None:
 
 
 def worker() -> psutil.Process:
-    (process,) = psutil.Process().children()
+    (process,) = workers_of(psutil.Process())
     return process
 
 
@@ -223,7 +224,7 @@ async def test_nothing_to_index_says_why(
     async with service_of(window) as service:
         with pytest.raises(WorkerError, match=told):
             await service.search("anything")
-        assert not psutil.Process().children()
+        assert not workers_of(psutil.Process())
 
 
 async def test_the_worker_leaves_with_its_window(roots: list[str]):

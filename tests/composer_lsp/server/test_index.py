@@ -11,6 +11,7 @@ import pytest
 
 from tests.composer_lsp.server.conftest import StartFake
 from tests.support.lsp import LIMIT_S, LspClient, LspError
+from tests.support.workers import workers_of
 
 SHOP = "class Basket:\n    def total_price(self):\n        return sum(self.articles)\n"
 UMBRELLA = "def sell_umbrella():\n    pass\n"
@@ -32,17 +33,17 @@ def folders(*roots: Path) -> list[dict[str, str]]:
 @pytest.fixture
 async def start_window(start_fake: StartFake) -> AsyncIterator[StartFake]:
     """Starts the server. When a test ends no worker writes any more."""
-    workers_of: list[psutil.Process] = []
+    started: list[psutil.Process] = []
 
     @asynccontextmanager
     async def start() -> AsyncIterator[LspClient]:
         async with start_fake() as client:
             yield client
             if client.process.returncode is None:
-                workers_of.extend(workers(client))
+                started.extend(workers(client))
 
     yield start
-    await asyncio.to_thread(psutil.wait_procs, workers_of, LIMIT_S)
+    await asyncio.to_thread(psutil.wait_procs, started, LIMIT_S)
 
 
 @pytest.fixture
@@ -210,4 +211,4 @@ async def test_the_worker_leaves_with_the_server(window: LspClient):
 
 
 def workers(client: LspClient) -> list[psutil.Process]:
-    return psutil.Process(client.process.pid).children()
+    return workers_of(psutil.Process(client.process.pid))
