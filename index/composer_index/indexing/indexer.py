@@ -41,7 +41,8 @@ class Progress:
 
 
 class Indexer:
-    """For one thread, the store's writer. Its methods raise what `Store`'s changes raise."""
+    """For one thread, the store's writer. Its methods raise what `Store`'s changes raise; then what
+    was under way is not queued any more, and a `plan` finds it again."""
 
     def __init__(
         self, rules: Rules, store: Store, embedder: StaticEmbedder, journal: ParsingJournal
@@ -53,6 +54,7 @@ class Indexer:
         self._urgent: dict[str, None] = {}
         self._queue: deque[str] = deque()
         self._num_done = 0
+        self._num_in_batch = 0
         self.listing = Listing()
         """What the last `plan` skipped, and what it wants the user told."""
         self.must_purge = False
@@ -69,6 +71,7 @@ class Indexer:
         """Finds out what has changed, forgets what is gone, and queues the rest: what somebody is
         likely to ask about first."""
         self.listing = Listing()
+        self._num_in_batch = 0
         known = (
             (file.path, file.stat.size, file.stat.mtime_ns) for file in self._store.known_files()
         )
@@ -100,6 +103,7 @@ class Indexer:
         """Stores one batch. Returns whether more is left; where none is, all is in the indices."""
         if self._urgent:
             paths = list(self._urgent)[:BATCH_FILES]
+            self._num_in_batch = len(paths)
             for path in paths:
                 del self._urgent[path]
             # Planned files need no second look: a changed ignore file brings a new plan.
@@ -108,6 +112,7 @@ class Indexer:
         else:
             paths = self._planned()
             self._store_files(paths, gone=[])
+        self._num_in_batch = 0
         self._num_done += len(paths)
         if self._urgent or self._queue:
             return True
@@ -125,6 +130,7 @@ class Indexer:
             file = file_at(self._rules, path)
             num_bytes += file.size if file else 0
             paths.append(path)
+            self._num_in_batch = len(paths)
         return paths
 
     def _store_files(self, paths: Sequence[str], gone: list[str]) -> None:

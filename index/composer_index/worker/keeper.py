@@ -115,9 +115,11 @@ class Keeper:
                 if not is_more and not self._work.is_set():
                     return await self._tidy_up()
                 self._work.clear()
-        except StoreFullError:  # The store has told it.
+        except StoreFullError:  # The store has told it. What was under way is planned anew.
+            self._must_plan = True
             return FULL_S
         except NotWriterError:
+            self._must_plan = True
             return TAKEOVER_S
         except StoreError:  # It was replaced by an empty one, and that was told.
             self.reconcile()

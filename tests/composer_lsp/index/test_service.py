@@ -80,7 +80,11 @@ async def until_found(service: IndexService, name: str, *, is_there: bool = True
 
 
 async def until_ready(service: IndexService, num_roots: int) -> None:
-    while [each["state"] for each in await service.status()] != ["ready"] * num_roots:
+    while True:
+        status = await service.status()
+        ready = [each for each in status if each["state"] == "ready" and not each["num_waiting"]]
+        if len(ready) == num_roots:
+            return
         await asyncio.sleep(0.05)
 
 

@@ -1,0 +1,44 @@
+"""What keeps a root current, when the store refuses."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from composer_index.indexing.indexer import Indexer
+from composer_index.root import RootIndex
+from composer_index.store.errors import StoreFullError
+from composer_index.worker import keeper
+from composer_index.worker.keeper import Keeper
+
+LIMIT_S = 60
+
+
+async def test_a_full_disk_loses_no_file(
+    make_index: Callable[[Path], RootIndex], workspace: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(keeper, "FULL_S", 0.1)
+    step = Indexer.step
+    is_full = True
+
+    def full_step(self: Indexer) -> bool:
+        if is_full:
+            self._planned()  # pyright: ignore[reportPrivateUsage] - as when a commit fails
+            raise StoreFullError("storing files: the disk is full")
+        return step(self)
+
+    monkeypatch.setattr(Indexer, "step", full_step)
+    index = make_index(workspace)
+    with ThreadPoolExecutor(1) as writing:
+        kept = Keeper(index, writing, lambda method, params: None)
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                while index.state == "cold":
+                    await asyncio.sleep(0.02)
+                is_full = False
+                while not index.definitions("total_price"):
+                    await asyncio.sleep(0.02)
+        finally:
+            await kept.close()
