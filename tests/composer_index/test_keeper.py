@@ -21,24 +21,30 @@ async def test_a_full_disk_loses_no_file(
 ):
     monkeypatch.setattr(keeper, "FULL_S", 0.1)
     step = Indexer.step
-    is_full = True
+    is_full = False
+    refused = asyncio.Event()
+    loop = asyncio.get_running_loop()
 
-    def full_step(self: Indexer) -> bool:
+    def sometimes_full_step(self: Indexer) -> bool:
         if is_full:
-            self._planned()  # pyright: ignore[reportPrivateUsage] - as when a commit fails
+            self._urgent.clear()  # pyright: ignore[reportPrivateUsage] - as when a commit fails
+            loop.call_soon_threadsafe(refused.set)
             raise StoreFullError("storing files: the disk is full")
         return step(self)
 
-    monkeypatch.setattr(Indexer, "step", full_step)
+    monkeypatch.setattr(Indexer, "step", sometimes_full_step)
     index = make_index(workspace)
     with ThreadPoolExecutor(1) as writing:
         kept = Keeper(index, writing, lambda method, params: None)
         try:
             async with asyncio.timeout(LIMIT_S):
-                while index.state == "cold":
-                    await asyncio.sleep(0.02)
-                is_full = False
                 while not index.definitions("total_price"):
+                    await asyncio.sleep(0.02)
+                is_full = True
+                (workspace / "new.py").write_text("def rent_bicycle():\n    pass\n")
+                await refused.wait()
+                is_full = False
+                while not index.definitions("rent_bicycle"):
                     await asyncio.sleep(0.02)
         finally:
             await kept.close()
