@@ -1,9 +1,10 @@
 """What keeps a root current, when the store refuses."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,3 +49,24 @@ async def test_a_full_disk_loses_no_file(
                     await asyncio.sleep(0.02)
         finally:
             await kept.close()
+
+
+async def test_a_bug_of_ours_is_told(
+    make_index: Callable[[Path], RootIndex], workspace: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def broken_step(self: Indexer) -> bool:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(Indexer, "step", broken_step)
+    told: asyncio.Queue[str] = asyncio.Queue()
+
+    def tell(method: str, params: Mapping[str, Any]) -> None:
+        if method == "message":
+            told.put_nowait(params["message"])
+
+    with ThreadPoolExecutor(1) as writing:
+        kept = Keeper(make_index(workspace), writing, tell)
+        async with asyncio.timeout(LIMIT_S):
+            message = await told.get()
+        await kept.close()
+    assert "is not kept current any more: ZeroDivisionError('a bug')" in message

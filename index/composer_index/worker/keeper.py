@@ -51,6 +51,8 @@ class Keeper:
             asyncio.create_task(self._keep_current()),
             asyncio.create_task(self._watch()),
         ]
+        for task in self._tasks:
+            task.add_done_callback(self._on_done)
 
     @property
     def is_paused(self) -> bool:
@@ -158,6 +160,11 @@ class Keeper:
     async def _write(self, function: Callable[..., _Answer], *arguments: Any) -> _Answer:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._writing, function, *arguments)
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("%s is not kept current any more", self.index.root, exc_info=error)
+            self._notice(f"The index of {self.index.root} is not kept current any more: {error!r}")
 
     def _tell_progress(self) -> None:
         progress = self.index.progress
