@@ -47,7 +47,10 @@ class TabSettings(RoleSettings):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentSettings(RoleSettings):
-    """The model of the agent, which is not here yet: nothing asks it so far."""
+    """The model of the agent."""
+
+    temperature: float = 0.2
+    """How much chance there is in an answer. 0: none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

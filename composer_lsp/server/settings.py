@@ -22,6 +22,7 @@ _RANGES = {
     "max_tokens": (1, 4096),
     "context_tokens": (64, 1 << 20),
     "debounce_ms": (0, 60_000),
+    "temperature": (0, 2),
     "timeout_s": (0, 86_400),
     "threads": (0, 1024),
     "idle_exit_s": (0, 31_536_000),

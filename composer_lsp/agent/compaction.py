@@ -1,0 +1,118 @@
+"""Keeps a conversation within the model's context: old results go first, then old turns.
+
+What stays is a prefix of what was there for as long as possible, so that the engine's cache of the
+prompt holds: nothing is touched before the window is full, and then enough is taken at once.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from composer_lsp.agent.calls import cut_middle
+from composer_lsp.agent.model import ChatModel, Message
+
+_ROOM = 0.6
+"""Of the budget that is filled after something was taken out."""
+_KEPT_RESULT_CHARS = 200
+_NUM_RECENT = 6
+"""Last messages that are shortened only when nothing else is left."""
+_SHORTENED = "[shortened: call the tool again if you need it]"
+_MESSAGE_TOKENS = 8
+"""That a template puts around a message, about."""
+
+
+class Compactor:
+    def __init__(
+        self, model: ChatModel, tools: Sequence[Mapping[str, Any]], max_reply_tokens: int
+    ) -> None:
+        self._model = model
+        self._tools = json.dumps(tools)
+        self._max_reply_tokens = max_reply_tokens
+        self._counts: dict[str, int] = {}
+
+    async def fitted(self, messages: Sequence[Message]) -> list[Message]:
+        """The messages, shortened if they would leave no room for a reply. The first two, system
+        and request, stay whole. Raises: EngineError."""
+        budget = await self._budget()
+        sizes = [await self._size(message) for message in messages]
+        kept = list(messages)
+        if sum(sizes) <= budget:
+            return kept
+        goal = int(budget * _ROOM)
+        order = range(2, len(kept) - _NUM_RECENT)
+        results = [index for index in order if kept[index]["role"] == "tool"]
+        others = [index for index in order if kept[index]["role"] != "tool"]
+        recent = range(max(2, len(kept) - _NUM_RECENT), len(kept))
+        for index in (*results, *others, *recent):
+            if sum(sizes) <= goal:
+                break
+            kept[index] = _shortened(kept[index])
+            sizes[index] = await self._size(kept[index])
+        return await self._without_turns(kept, sizes, budget)
+
+    async def _without_turns(
+        self, messages: list[Message], sizes: list[int], budget: int
+    ) -> list[Message]:
+        """Whole turns, an assistant's message with its results, leave last."""
+        while sum(sizes) > budget and (end := _first_turn_end(messages)) is not None:
+            del messages[2:end], sizes[2:end]
+        return messages
+
+    async def _budget(self) -> int:
+        context = await self._model.context_tokens()
+        tools = await self._count(self._tools)
+        reply = min(self._max_reply_tokens, context // 4)
+        return max(context // 4, context - tools - reply)
+
+    async def _size(self, message: Message) -> int:
+        text = str(message.get("content") or "")
+        for call in message.get("tool_calls", ()):
+            text += call["function"]["name"] + call["function"]["arguments"]
+        return await self._count(text) + _MESSAGE_TOKENS
+
+    async def _count(self, text: str) -> int:
+        if text not in self._counts:
+            self._counts[text] = await self._model.num_tokens(text)
+        return self._counts[text]
+
+
+def _shortened(message: Message) -> Message:
+    content = str(message.get("content") or "")
+    if len(content) > _KEPT_RESULT_CHARS + len(_SHORTENED):
+        content = f"{cut_middle(content, _KEPT_RESULT_CHARS)}\n{_SHORTENED}"
+    shortened = {**message, "content": content}
+    if "tool_calls" in message:
+        shortened["tool_calls"] = [_without_texts(call) for call in message["tool_calls"]]
+    return shortened
+
+
+def _without_texts(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A past call whose long arguments are cut, and which is JSON still."""
+    function = call["function"]
+    try:
+        arguments = _cut(json.loads(function["arguments"]))
+    except ValueError:
+        arguments = {}
+    return {**call, "function": {**function, "arguments": json.dumps(arguments)}}
+
+
+def _cut(value: Any) -> Any:
+    match value:
+        case str():
+            return cut_middle(value, _KEPT_RESULT_CHARS)
+        case dict():
+            return {name: _cut(each) for name, each in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        case list():
+            return [_cut(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
+        case _:
+            return value
+
+
+def _first_turn_end(messages: Sequence[Message]) -> int | None:
+    """Where the second turn after the request begins; None if there is none that could leave."""
+    starts = [
+        index
+        for index in range(2, len(messages))
+        if messages[index]["role"] in ("assistant", "user")
+    ]
+    return starts[1] if len(starts) > 2 else None

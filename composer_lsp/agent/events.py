@@ -1,0 +1,56 @@
+"""What a run tells those who watch it, as it happens."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from composer_lsp.agent.tools.context import PlanStep
+
+
+@dataclass(frozen=True, slots=True)
+class TextEvent:
+    """A piece of what the model says to the user."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallEvent:
+    """A tool call begins."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResultEvent:
+    """A tool call has ended."""
+
+    id: str
+    text: str
+    is_error: bool
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEvent:
+    steps: tuple[PlanStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EditsEvent:
+    """The files that are changed by now."""
+
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeEvent:
+    """Something that the user should know: an error that is tried again, a claim that does not
+    hold."""
+
+    text: str
+    level: Literal["information", "warning"] = "warning"
+
+
+Event = TextEvent | CallEvent | ResultEvent | PlanEvent | EditsEvent | NoticeEvent

@@ -1,0 +1,76 @@
+"""Checks what an answer claims against what the run has seen."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from composer_index.languages import PLAINTEXT, language_of
+from composer_lsp.agent.edits.lines import split_lines
+from composer_lsp.agent.tools.context import ToolContext
+from composer_lsp.agent.workspace.paths import PathError
+from composer_lsp.agent.workspace.workspace import WorkspaceError
+
+_CITATION = re.compile(r"(?<![\w/:])(\.?[\w@+][\w@+./-]*):(\d{1,7})(?:-(\d{1,7}))?(?![\w.]*:?\d)")
+_HOST = re.compile(r"(?:[\d.]+|localhost)")
+_PASSED = re.compile(
+    r"(?i)\btests?\b[^.\n]{0,40}?\b(?:pass(?:es|ed|ing)?|succeed(?:s|ed)?|green)\b"
+    r"|\bpass(?:es|ed|ing)? (?:all |the |every )*(?:\w+ )?tests?\b"
+)
+_NOT_CLAIMED = re.compile(
+    r"(?i)\b(?:not|n't|never|no|should|would|will|could|may|might|must|to|if|until|unless|whether"
+    r"|when|once|expect\w*|verify|ensure|check|make|before|cannot|fail\w*)\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    claim: str
+    """As it stands in the answer."""
+    why: str
+
+
+async def check_claims(text: str, context: ToolContext) -> list[Problem]:
+    """Each citation `path:line` must be of lines that this run was shown, and "tests pass" needs a
+    test command that ran and passed after the last edit."""
+    problems = [
+        Problem(match[0], why)
+        for match in _CITATION.finditer(text)
+        if (why := await _citation(match, context)) is not None
+    ]
+    if not context.ledger.tests_passed:
+        why = (
+            "no test command ran"
+            if not any(command.is_test for command in context.ledger.commands)
+            else "no test command has passed since the last edit"
+        )
+        problems += [Problem(claim, why) for claim in _claims_of_tests(text)]
+    return list(dict.fromkeys(problems))
+
+
+def _claims_of_tests(text: str) -> Iterator[str]:
+    for sentence in re.split(r"(?<=[.!?])\s+|\n", text):
+        match = _PASSED.search(sentence)
+        if match is not None and not _NOT_CLAIMED.search(sentence):
+            yield match[0]
+
+
+async def _citation(match: "re.Match[str]", context: ToolContext) -> str | None:
+    path, first, last = match[1], int(match[2]), int(match[3] or match[2])
+    if _HOST.fullmatch(path):
+        return None
+    is_file_name = language_of(PurePosixPath(path).name, b"") != PLAINTEXT
+    try:
+        place = await context.place(path)
+        file = await context.file(place)
+    except (PathError, WorkspaceError) as error:
+        return str(error) if is_file_name else None
+    if file is None:
+        # `example.com:443` is no citation; `src/gone.py:3` is one that does not hold.
+        return "there is no such file" if is_file_name else None
+    num_lines = len(split_lines(file.text))
+    if not 1 <= first <= last <= num_lines:
+        return f"the file has {num_lines} lines"
+    if not context.reads.has_seen(place.path, first, last):
+        return "these lines were not read in this run"
+    return None

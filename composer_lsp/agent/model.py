@@ -1,0 +1,111 @@
+"""The seam between the agent and the model that it runs on."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+Message = Mapping[str, Any]
+"""As chat-completion requests have it: `role`, `content`, and `tool_calls` or `tool_call_id`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolCall:
+    id: str
+    name: str
+    arguments: str
+    """JSON, if the model wrote what it should."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usage:
+    num_prompt_tokens: int = 0
+    num_reply_tokens: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Token:
+    text: str
+    logprob: float
+    id: int | None = None
+    """None where the server does not say it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Delta:
+    """A piece of a reply. Pieces of a call's arguments come after its id and name, by its index."""
+
+    text: str = ""
+    call_index: int | None = None
+    call_id: str = ""
+    call_name: str = ""
+    call_arguments: str = ""
+    tokens: Sequence[Token] = ()
+    finish_reason: str | None = None
+    """`stop`, `tool_calls`, `length`, of the last piece."""
+    usage: Usage | None = None
+
+
+@dataclass(kw_only=True)
+class Reply:
+    """What a model has answered, as far as it came."""
+
+    text: str = ""
+    calls: list[ToolCall] = field(default_factory=list[ToolCall])
+    finish_reason: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    tokens: list[Token] = field(default_factory=list[Token])
+
+    def add(self, delta: Delta) -> None:
+        self.text += delta.text
+        self.tokens += delta.tokens
+        self.finish_reason = delta.finish_reason or self.finish_reason
+        self.usage = delta.usage or self.usage
+        if delta.call_index is None:
+            return
+        while len(self.calls) <= delta.call_index:
+            self.calls.append(ToolCall(id=f"call_{len(self.calls)}", name="", arguments=""))
+        call = self.calls[delta.call_index]
+        self.calls[delta.call_index] = ToolCall(
+            id=delta.call_id or call.id,
+            name=call.name + delta.call_name,
+            arguments=call.arguments + delta.call_arguments,
+        )
+
+    @property
+    def message(self) -> Message:
+        """For the next request."""
+        message: dict[str, Any] = {"role": "assistant", "content": self.text}
+        if self.calls:
+            message["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": call.arguments},
+                }
+                for call in self.calls
+            ]
+        return message
+
+
+class ChatModel(Protocol):
+    async def context_tokens(self) -> int:
+        """What prompt and reply may be together. Raises: EngineError."""
+        ...
+
+    async def num_tokens(self, text: str) -> int:
+        """By the model's tokenizer, or an estimate that is not too low. Raises: EngineError."""
+        ...
+
+    def reply(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]],
+        *,
+        max_tokens: int,
+        prediction: str | None = None,
+    ) -> AsyncGenerator[Delta, None]:
+        """The pieces of a reply; closing the generator ends the work.
+
+        `prediction` is a text that the reply will mostly repeat. Raises: EngineError.
+        """
+        ...

@@ -1,0 +1,251 @@
+"""The agent's loop: ask the model, run what it calls, until it is done."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from composer_lsp.agent.calls import CallRunner, Result
+from composer_lsp.agent.compaction import Compactor
+from composer_lsp.agent.events import EditsEvent, Event, NoticeEvent, PlanEvent, TextEvent
+from composer_lsp.agent.evidence import Problem, check_claims
+from composer_lsp.agent.model import ChatModel, Message, Reply
+from composer_lsp.agent.tools.context import ToolContext
+from composer_lsp.agent.tools.tool import Tool
+from composer_lsp.agent.transcript import Transcript
+from composer_lsp.engine.errors import (
+    EngineError,
+    OverloadedError,
+    TruncatedStreamError,
+    UnreachableError,
+)
+
+logger = logging.getLogger(__name__)
+
+Status = Literal["finished", "stuck", "limit", "failed", "stopped"]
+
+_RETRIED = (TruncatedStreamError, UnreachableError, OverloadedError)
+"""The engine died or is busy; the same question may be answered by the next one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    max_turns: int = 50
+    """Questions to the model in one run."""
+    max_reply_tokens: int = 4096
+    """Of one answer."""
+    num_tries: int = 3
+    """Of a malformed call, of an engine that breaks off, before the user is told."""
+    max_repeats: int = 3
+    """The same calls so many times in a row end the run."""
+    retry_s: float = 1.0
+    """Before an engine that broke off is asked again; twice as long the next time."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    status: Status
+    text: str
+    """The answer or the summary; of a run that did not finish, why, and what to do."""
+    problems: tuple[Problem, ...] = ()
+    """Claims of the text that do not hold."""
+
+
+Checks = Callable[[ToolContext], Awaitable[str]]
+"""Looks at what was changed since it was last called; what the model should know, or nothing."""
+
+
+async def no_checks(context: ToolContext) -> str:
+    return ""
+
+
+class AgentRun:
+    """One request, from the first question to the outcome. For one event loop.
+
+    Cancelling `run` ends what runs; what was changed stays in the context, as it does when the run
+    fails.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: ChatModel,
+        tools: Sequence[Tool],
+        context: ToolContext,
+        transcript: Transcript,
+        emit: Callable[[Event], None],
+        checks: Checks = no_checks,
+        limits: Limits | None = None,
+    ) -> None:
+        self._model = model
+        self._tools = tools
+        self._definitions = [tool.definition for tool in tools]
+        self._context = context
+        self._transcript = transcript
+        self._emit = emit
+        self._checks = checks
+        self._limits = limits or Limits()
+        self._calls = CallRunner(tools, context, emit)
+        self._compactor = Compactor(model, self._definitions, self._limits.max_reply_tokens)
+        self._messages: list[Message] = []
+        self._was_mended = False
+        self._num_malformed = 0
+        self._past: list[str] = []
+
+    async def run(self, messages: Sequence[Message]) -> Outcome:
+        """`messages` begin the conversation: the system's, and the request, or those of a
+        transcript that is resumed."""
+        for message in messages:
+            self._add(message)
+        try:
+            outcome = await self._loop()
+        except EngineError as error:
+            outcome = Outcome(status="failed", text=str(error))
+        except asyncio.CancelledError:
+            self._end(Outcome(status="stopped", text="The run was stopped."))
+            raise
+        self._end(outcome)
+        return outcome
+
+    async def _loop(self) -> Outcome:
+        for _ in range(self._limits.max_turns):
+            self._messages = await self._compactor.fitted(self._messages)
+            reply = await self._reply()
+            self._add(reply.message, reply)
+            if reply.calls:
+                outcome = await self._after_calls(reply)
+            else:
+                outcome = await self._after_text(reply)
+            if outcome is not None:
+                return outcome
+        text = f"The run was ended after {self._limits.max_turns} turns. It can be continued."
+        return Outcome(status="limit", text=text)
+
+    async def _reply(self) -> Reply:
+        for num_tries in range(1, self._limits.num_tries + 1):
+            try:
+                return await self._stream()
+            except _RETRIED as error:
+                if num_tries == self._limits.num_tries:
+                    raise
+                self._emit(NoticeEvent(f"{error}; asking again"))
+                await asyncio.sleep(self._limits.retry_s * 2 ** (num_tries - 1))
+        raise AssertionError("the last try returns or raises")
+
+    async def _stream(self) -> Reply:
+        reply = Reply()
+        deltas = self._model.reply(
+            self._messages, self._definitions, max_tokens=self._limits.max_reply_tokens
+        )
+        async with aclosing(deltas):
+            async for delta in deltas:
+                reply.add(delta)
+                if delta.text:
+                    self._emit(TextEvent(delta.text))
+        return reply
+
+    async def _after_calls(self, reply: Reply) -> Outcome | None:
+        num_edits, plan = self._context.ledger.num_edits, self._context.plan
+        results = await self._calls.run(reply.calls)
+        for result in results:
+            self._add_result(result)
+        if self._context.plan != plan:
+            self._emit(PlanEvent(self._context.plan))
+        if self._context.ledger.num_edits != num_edits:
+            await self._after_edits()
+        if self._context.summary is not None:
+            return await self._judged(self._context.summary)
+        return self._malformed(results) or self._repeated(reply)
+
+    async def _after_edits(self) -> None:
+        changes = list(self._context.changes.changes())
+        self._transcript.add_changes(changes)
+        self._emit(EditsEvent(tuple(change.path for change in changes)))
+        if found := await self._checks(self._context):
+            self._add({"role": "user", "content": f"[checks] {found}"})
+
+    async def _after_text(self, reply: Reply) -> Outcome | None:
+        if reply.finish_reason == "length":
+            self._add({"role": "user", "content": "Your answer was cut. Go on, more briefly."})
+            return None
+        if not reply.text.strip():
+            self._num_malformed += 1
+            if self._num_malformed >= self._limits.num_tries:
+                return Outcome(status="failed", text="The model answers with nothing.")
+            self._add({"role": "user", "content": "Your answer was empty. Call a tool or answer."})
+            return None
+        return await self._judged(reply.text.strip())
+
+    async def _judged(self, text: str) -> Outcome | None:
+        """The outcome, unless claims do not hold that the model was not told of yet."""
+        problems = await check_claims(text, self._context)
+        if not problems or self._was_mended:
+            for problem in problems:
+                self._emit(NoticeEvent(f"not shown to be true: {problem.claim} ({problem.why})"))
+            return Outcome(status="finished", text=text, problems=tuple(problems))
+        self._was_mended = True
+        self._context.summary = None
+        listed = "\n".join(f"- {problem.claim}: {problem.why}" for problem in problems)
+        content = (
+            "These claims do not hold. Look it up or run it, or leave the claim out, and answer "
+            f"again:\n{listed}"
+        )
+        self._add({"role": "user", "content": content})
+        return None
+
+    def _malformed(self, results: Sequence[Result]) -> Outcome | None:
+        if not all(result.is_malformed for result in results):
+            self._num_malformed = 0
+            return None
+        self._num_malformed += 1
+        if self._num_malformed < self._limits.num_tries:
+            return None
+        error = results[-1].text
+        text = (
+            f"The model called a tool wrongly {self._num_malformed} times; the last time: {error}"
+        )
+        return Outcome(status="failed", text=text)
+
+    def _repeated(self, reply: Reply) -> Outcome | None:
+        self._past.append(json.dumps([(call.name, call.arguments) for call in reply.calls]))
+        last = self._past[-self._limits.max_repeats :]
+        if len(last) < self._limits.max_repeats or len(set(last)) > 1:
+            return None
+        names = ", ".join(call.name for call in reply.calls)
+        text = (
+            f"The model does the same again and again ({names}). What should it do differently? "
+            "Say so, and the run goes on."
+        )
+        return Outcome(status="stuck", text=text)
+
+    def _add(self, message: Message, reply: Reply | None = None) -> None:
+        self._messages.append(message)
+        self._transcript.add_message(message, reply)
+
+    def _add_result(self, result: Result) -> None:
+        message: dict[str, Any] = {
+            "role": "tool",
+            "tool_call_id": result.call.id,
+            "name": result.call.name,
+            "content": f"Error: {result.text}" if result.is_error else result.text,
+        }
+        self._messages.append(message)
+        self._transcript.add_message(message)
+        self._transcript.add(
+            "result",
+            id=result.call.id,
+            is_error=result.is_error,
+            duration_s=round(result.duration_s, 4),
+        )
+
+    def _end(self, outcome: Outcome) -> None:
+        self._transcript.add_changes(list(self._context.changes.changes()))
+        self._transcript.add(
+            "end",
+            status=outcome.status,
+            text=outcome.text,
+            problems=[[problem.claim, problem.why] for problem in outcome.problems],
+        )

@@ -1,0 +1,98 @@
+"""Tools that ask the index and the editor: by meaning, by name, and what is wrong."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from composer_lsp.agent.tools.context import ToolContext
+from composer_lsp.agent.tools.tool import ToolError, tool
+from composer_lsp.agent.workspace.workspace import CodeIndex
+
+MAX_RESULTS = 10
+MAX_RESULT_LINES = 40
+"""Of one result of a search by meaning."""
+
+
+@tool(only_reads=True)
+async def semantic_search(
+    context: ToolContext,
+    query: Annotated[str, "what the code does, in words or names"],
+    glob: Annotated[str | None, "only files that match, such as src/**/*.py"] = None,
+    language: Annotated[str | None, "only this language, such as python"] = None,
+) -> str:
+    """Find code of the whole workspace by what it does. Use it first when you do not know names."""
+    found = await _index(context).search(query, limit=MAX_RESULTS, glob=glob, language=language)
+    results: Sequence[Mapping[str, Any]] = found["results"]
+    if not results:
+        return f"Nothing was found for {query}."
+    shown = "\n\n".join(_shown(context, result) for result in results)
+    if any(state != "ready" for state in found["states"].values()):
+        shown += "\n[the index is still being built: there may be more]"
+    return shown
+
+
+@tool(only_reads=True)
+async def symbols(
+    context: ToolContext,
+    name: Annotated[str, "exact, such as parse_header or Parser.feed"],
+) -> str:
+    """Find where a function, class or other name is defined."""
+    found = await _index(context).definitions(name)
+    if not found:
+        return f"Nothing is called {name}; grep finds parts of names."
+    return "\n".join(
+        f"{_path(context, each)}:{each['start_line']}-{each['end_line']}: "
+        f"{each['kind']} {each['symbol']}"
+        for each in found
+    )
+
+
+@tool(only_reads=True)
+async def references(
+    context: ToolContext, name: Annotated[str, "an identifier, without its class"]
+) -> str:
+    """Find the lines that use a name."""
+    found = await _index(context).references(name, limit=100)
+    if not found:
+        return f"Nothing uses {name}."
+    for each in found:
+        context.reads.add(_path(context, each), each["line"], each["line"])
+    return "\n".join(f"{_path(context, each)}:{each['line']}:{each['text']}" for each in found)
+
+
+@tool(only_reads=True)
+async def diagnostics(
+    context: ToolContext, path: Annotated[str | None, "one file; without it, all"] = None
+) -> str:
+    """List the errors and warnings that are known: of the editor, and of checks after edits."""
+    place = await context.place(path) if path else None
+    found = await context.workspace.diagnostics(place.path if place else None)
+    if not found:
+        return "No errors or warnings are known."
+    return "\n".join(
+        f"{each.path}:{each.line}: {each.severity}: {each.message}"
+        + (f" ({each.source})" if each.source else "")
+        for each in found
+    )
+
+
+def _index(context: ToolContext) -> CodeIndex:
+    if context.index is None:
+        raise ToolError("this workspace has no index; use grep and find_files")
+    return context.index
+
+
+def _path(context: ToolContext, result: Mapping[str, Any]) -> str:
+    return context.workspace.paths.at(result["root"], result["path"]).path
+
+
+def _shown(context: ToolContext, result: Mapping[str, Any]) -> str:
+    path, first = _path(context, result), result["start_line"]
+    lines = result["text"].splitlines()
+    context.reads.add(path, first, first + min(len(lines), MAX_RESULT_LINES) - 1)
+    symbol = f" {result['symbol']}" if result["symbol"] else ""
+    body = "\n".join(
+        f"{number}\t{line}" for number, line in enumerate(lines[:MAX_RESULT_LINES], first)
+    )
+    cut = f"\n[cut: it goes on to line {result['end_line']}]"
+    more = cut if len(lines) > MAX_RESULT_LINES else ""
+    return f"{path}:{first}-{result['end_line']}{symbol}\n{body}{more}"

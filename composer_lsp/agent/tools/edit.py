@@ -1,0 +1,113 @@
+"""Tools that change files. They stage: nothing is written before the run's changes are applied."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from composer_lsp.agent.edits.hunks import find_hunks
+from composer_lsp.agent.edits.lines import split_lines
+from composer_lsp.agent.edits.replace import ReplaceError, Replacement, replace, with_ends_of
+from composer_lsp.agent.tools.context import ToolContext
+from composer_lsp.agent.tools.tool import ToolError, tool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Edit:
+    old: Annotated[str, "the lines as they stand there now, exactly, and enough to be unique"]
+    new: Annotated[str, "what takes their place"]
+
+
+@tool(only_reads=False)
+async def edit_file(
+    context: ToolContext,
+    path: Annotated[str, "relative to the workspace"],
+    edits: Annotated[tuple[Edit, ...], "all are made, or none"],
+) -> str:
+    """Change a file by exact search and replace. Each `old` must stand in the file once."""
+    place = await context.place(path)
+    file = await context.file(place)
+    if file is None:
+        raise ToolError(f"there is no file {place.path}; write_file creates one")
+    if not edits:
+        raise ToolError("edits is empty")
+    try:
+        text = replace(file.text, [Replacement(old=each.old, new=each.new) for each in edits])
+    except ReplaceError as error:
+        raise ToolError(f"{place.path} was not changed: {error}") from error
+    snapshot = await context.snapshot(place)
+    context.write(place.path, snapshot, text)
+    return _changed(context, place.path, file.text, text)
+
+
+@tool(only_reads=False)
+async def write_file(
+    context: ToolContext,
+    path: Annotated[str, "relative to the workspace"],
+    text: Annotated[str, "all of the file"],
+) -> str:
+    """Create a file, or replace all of one that you have read wholly. To change a part of a file use
+    edit_file."""
+    place = await context.place(path)
+    if not place.relative or path.endswith("/"):
+        raise ToolError(f"{path} is a folder; give the path of a file")
+    file = await context.file(place)
+    if file is not None and file.text and not context.reads.is_whole(place.path):
+        raise ToolError(
+            f"{place.path} exists, and you have not read all of it: use edit_file, or read the rest"
+        )
+    snapshot = await context.snapshot(place)
+    before = file.text if file else ""
+    changed = with_ends_of(before, text) if before else text
+    if before == changed and file is not None:
+        raise ToolError(f"{place.path} holds this text already")
+    context.write(place.path, snapshot, changed)
+    num = len(split_lines(changed))
+    _log(context, place.path, 1, num, num)
+    return f"{'Wrote' if file is None else 'Replaced'} {place.path}, {num} lines."
+
+
+@tool(only_reads=False)
+async def move_file(
+    context: ToolContext, path: str, target: Annotated[str, "the new path, of a file too"]
+) -> str:
+    """Move or rename a file. Its uses elsewhere are not changed."""
+    place, goal = await context.place(path), await context.place(target)
+    context.changes.move(
+        place.path, await context.snapshot(place), goal.path, await context.snapshot(goal)
+    )
+    context.ledger.edited()
+    context.reads.forget(place.path)
+    return f"Moved {place.path} to {goal.path}."
+
+
+@tool(only_reads=False)
+async def delete_file(context: ToolContext, path: str) -> str:
+    """Delete a file."""
+    place = await context.place(path)
+    if await context.file(place) is None:
+        raise ToolError(f"there is no file {place.path}")
+    context.write(place.path, await context.snapshot(place), None)
+    context.reads.forget(place.path)
+    return f"Deleted {place.path}."
+
+
+def _changed(context: ToolContext, path: str, before: str, after: str) -> str:
+    """The changed lines as they are now, with their numbers: what the next edit starts from."""
+    lines = split_lines(after)
+    was_whole = context.reads.is_whole(path)
+    context.reads.forget(path)
+    shown: list[str] = []
+    offset = 0
+    for hunk in find_hunks(before, after):
+        first = hunk.start + offset + 1
+        last = first + len(hunk.new) - 1
+        offset += hunk.offset
+        _log(context, path, first, last, len(lines))
+        shown += [f"{number}\t{lines[number - 1].rstrip()}" for number in range(first, last + 1)]
+        shown.append("…")
+    if was_whole:
+        _log(context, path, 1, len(lines), len(lines))
+    return f"Changed {path}:\n" + "\n".join(shown[:-1][:60])
+
+
+def _log(context: ToolContext, path: str, first: int, last: int, num_lines: int) -> None:
+    context.reads.add(path, first, last, num_lines)

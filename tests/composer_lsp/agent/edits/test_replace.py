@@ -1,0 +1,58 @@
+import pytest
+
+from composer_lsp.agent.edits.replace import ReplaceError, Replacement, replace
+
+TEXT = "import os\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 2\n"
+
+
+def edit(text: str, *pairs: tuple[str, str]) -> str:
+    return replace(text, [Replacement(old=old, new=new) for old, new in pairs])
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "result"),
+    [
+        ("a\nb\nc\n", "b\n", "x\n", "a\nx\nc\n"),
+        ("a\r\nb\r\nc\r\n", "b\n", "x\ny\n", "a\r\nx\r\ny\r\nc\r\n"),
+        ("a\rb\rc", "b", "x\ny", "a\rx\ry\rc"),
+        ("a\nb\r\nc\rd", "b\nc", "b\nx\nc", "a\nb\r\nx\r\nc\rd"),
+        ("a\r\nb\nc\r\n", "a\nb", "a\nB", "a\r\nB\nc\r\n"),
+        ("a\r\nb", "b", "b\n", "a\r\nb\r\n"),
+        ("\r\nx\x0cy\u2028z\r\n", "y\u2028z", "w", "\r\nx\x0cw\r\n"),
+        ("only", "only", "", ""),
+        ("", "", "new\n", "new\n"),
+        ("\ta\n  b\n", "\ta\n", "\tc\n", "\tc\n  b\n"),
+        ("a\r\nb\r\n", "a\nb\n", "b\n", "b\r\n"),
+    ],
+)
+def test_changes_nothing_else(text: str, old: str, new: str, result: str) -> None:
+    assert edit(text, (old, new)) == result
+
+
+def test_several_are_looked_for_in_the_text_as_it_was() -> None:
+    assert edit("a b\nc\n", ("a", "c"), ("c\n", "a\n")) == "c b\na\n"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "error"),
+    [
+        ([("return 3", "x")], "What is nearest to it:\n5\t    return 1"),
+        ([("return", "x")], "stands 2 times, at the lines 5, 9"),
+        ([("return 1", "return 1")], "are the same"),
+        ([("", "x")], "the text to replace is empty"),
+        ([("def one():\n    return 1", "x"), ("return 1\n", "y")], "overlap at line 5"),
+        ([("4\tdef one():\n5\t    return 1", "x")], "has line numbers in it; leave them out"),
+        ([("zzzzzzzzzz", "x")], "nor anything like it; read the file again"),
+        ([("def one():\n  return 1\n", "x")], "4\tdef one():\n5\t    return 1"),
+        ([("return 1", "x"), ("return 3", "y")], "is not in the file"),
+    ],
+)
+def test_what_does_not_fit_is_refused(pairs: list[tuple[str, str]], error: str) -> None:
+    with pytest.raises(ReplaceError) as raised:
+        edit(TEXT, *pairs)
+    assert error in str(raised.value)
+
+
+def test_a_passage_that_overlaps_itself_is_not_unique() -> None:
+    with pytest.raises(ReplaceError, match="stands 2 times"):
+        edit("aaa", ("aa", "b"))
