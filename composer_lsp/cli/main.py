@@ -18,6 +18,9 @@ COMMANDS = {
     "model": ("model", "list, fetch, register and remove models"),
     "doctor": ("doctor", "check the installation and say how to mend it"),
     "index": ("index", "build and search the index of a workspace"),
+    "ask": ("ask", "answer a question about the code of a folder"),
+    "plan": ("ask", "plan a change to the code of a folder"),
+    "edit": ("ask", "change the code of a folder, and show the difference before it is applied"),
     "complete": ("complete", "print a completion at a place in a file"),
     "try": ("try_", "see ghost text come in a real file, stage by stage"),
 }
@@ -86,5 +89,6 @@ def _parser(chosen: str | None) -> tuple[argparse.ArgumentParser, _Command | Non
         subparser = subparsers.add_parser(name, help=help_text, description=help_text)
         if name == chosen:
             command = cast("_Command", importlib.import_module(f"composer_lsp.cli.{module}"))
+            subparser.set_defaults(command=name)
             command.add_arguments(subparser)
     return parser, command

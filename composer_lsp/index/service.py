@@ -120,6 +120,14 @@ class IndexService:
         params = {"query": query, "limit": limit, "glob": glob, "language": language}
         return await self._request("search", params)
 
+    async def definitions(self, name: str) -> Sequence[Mapping[str, Any]]:
+        """Where exactly this name is defined; "Class.method" narrows it down."""
+        return await self._request("definitions", {"name": name})
+
+    async def references(self, name: str, *, limit: int = 100) -> Sequence[Mapping[str, Any]]:
+        """The lines in which an identifier occurs."""
+        return await self._request("references", {"name": name, "limit": limit})
+
     async def symbols(self, query: str, *, limit: int = 100) -> Sequence[Mapping[str, Any]]:
         return await self._request("symbols", {"query": query, "limit": limit})
 

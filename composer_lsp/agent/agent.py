@@ -1,0 +1,104 @@
+"""Puts a run together: the prompt, the tools, the transcript."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from composer_lsp.agent.events import Event
+from composer_lsp.agent.git import GitState, read_git
+from composer_lsp.agent.model import ChatModel, Message
+from composer_lsp.agent.prompt.rules import read_rules
+from composer_lsp.agent.prompt.system import Request, request_message, system_message
+from composer_lsp.agent.run import AgentRun, Checks, Limits, Outcome, no_checks
+from composer_lsp.agent.tools.context import ToolContext
+from composer_lsp.agent.tools.sets import tools_for
+from composer_lsp.agent.transcript import Header, Transcript, new_id
+from composer_lsp.agent.workspace.workspace import CodeIndex, Workspace
+
+
+@dataclass(kw_only=True)
+class Finished:
+    """A run that has ended, with what it changed."""
+
+    outcome: Outcome
+    context: ToolContext
+    transcript: Transcript
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Agent:
+    """Starts runs on one workspace. What they change is in their `Finished`; applying it is the
+    caller's."""
+
+    workspace: Workspace
+    model: ChatModel
+    transcripts: Path
+    """The folder that they are kept in."""
+    index: CodeIndex | None = None
+    checks: Checks = no_checks
+    ask_user: Callable[[str], Awaitable[bool]] | None = None
+    """A yes-or-no question; None: nobody can answer, and the answer is no."""
+    limits: Limits | None = None
+
+    async def run(
+        self, request: Request, emit: Callable[[Event], None], *, model_name: str = ""
+    ) -> Finished:
+        """Raises: OSError where the transcript cannot be written."""
+        git = await self._git()
+        request = replace(request, git_status=request.git_status or git.status)
+        messages = await self._messages(request)
+        header = Header(
+            id=new_id(),
+            mode=request.mode,
+            request=request.text,
+            roots=tuple(self.workspace.paths.roots),
+            model=model_name,
+            began=time.time(),
+            base_commit=git.commit,
+            dirty_diff=git.diff,
+        )
+        transcript = Transcript.begin(self.transcripts, header)
+        context = self.context()
+        try:
+            outcome = await self._agent_run(request, context, transcript, emit).run(messages)
+        finally:
+            transcript.close()
+        return Finished(outcome=outcome, context=context, transcript=transcript)
+
+    def context(self) -> ToolContext:
+        context = ToolContext(workspace=self.workspace, index=self.index)
+        if self.ask_user is not None:
+            context.ask_user = self.ask_user
+        return context
+
+    def _agent_run(
+        self,
+        request: Request,
+        context: ToolContext,
+        transcript: Transcript,
+        emit: Callable[[Event], None],
+    ) -> AgentRun:
+        tools = tools_for(
+            request.mode,
+            has_index=self.index is not None,
+            has_diagnostics=bool(request.diagnostics),
+        )
+        return AgentRun(
+            model=self.model,
+            tools=tools,
+            context=context,
+            transcript=transcript,
+            emit=emit,
+            checks=self.checks,
+            limits=self.limits,
+        )
+
+    async def _messages(self, request: Request) -> Sequence[Message]:
+        rules = await read_rules(self.workspace, request.active_path)
+        names = [self.workspace.paths.at(root, "").path for root in self.workspace.paths.roots]
+        return (system_message(request.mode, rules, names), request_message(request))
+
+    async def _git(self) -> GitState:
+        """Of the first root: what a transcript needs to start from the same state."""
+        return await read_git(self.workspace.paths.roots[0])

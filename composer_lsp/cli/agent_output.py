@@ -1,0 +1,141 @@
+"""What a run in a terminal shows: as text for a person, or as JSON for a program."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Protocol
+
+from composer_lsp.agent.diff import unified
+from composer_lsp.agent.edits.change_set import FileChange
+from composer_lsp.agent.events import (
+    CallEvent,
+    EditsEvent,
+    Event,
+    NoticeEvent,
+    PlanEvent,
+    ResultEvent,
+    TextEvent,
+)
+
+if TYPE_CHECKING:
+    from composer_lsp.agent.agent import Finished
+
+_MAX_ARGUMENTS = 100
+_MARKS = {"todo": " ", "doing": ">", "done": "x"}
+
+
+class Output(Protocol):
+    def event(self, event: Event) -> None: ...
+
+    def outcome(self, finished: "Finished") -> None: ...
+
+    def changes(self, changes: Sequence[FileChange]) -> None:
+        """Before they are applied."""
+        ...
+
+    def applied(self, changes: Sequence[FileChange]) -> None: ...
+
+    def error(self, text: str) -> None: ...
+
+
+class TerminalOutput:
+    """The answer goes to standard output, what happens meanwhile to standard error."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self._out = Console(highlight=False, soft_wrap=True)
+        self._err = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._names: dict[str, str] = {}
+        self._said = ""
+
+    def event(self, event: Event) -> None:
+        match event:
+            case TextEvent(text=text):
+                self._said += text
+                self._out.print(text, end="", markup=False)
+            case CallEvent(id=call, name=name, arguments=arguments):
+                self._line()
+                self._names[call] = f"{name} {_short(arguments)}"
+            case ResultEvent(id=call, text=text, is_error=is_error, duration_s=duration_s):
+                self._err.print(
+                    f"  {self._names.pop(call, '?')}  {duration_s:.1f} s", style="dim", markup=False
+                )
+                if is_error:
+                    self._err.print(f"    {_first_line(text)}", style="red", markup=False)
+            case PlanEvent(steps=steps):
+                for step in steps:
+                    self._err.print(f"  [{_MARKS[step.state]}] {step.text}", markup=False)
+            case NoticeEvent(text=text):
+                self._line()
+                self._err.print(text, style="yellow", markup=False)
+            case EditsEvent():
+                pass  # shown as a diff when the run has ended
+
+    def outcome(self, finished: "Finished") -> None:
+        outcome = finished.outcome
+        if outcome.text.strip() != self._said.strip():
+            self._line()
+            style = None if outcome.status == "finished" else "yellow"
+            self._out.print(outcome.text, style=style, markup=False)
+        self._line()
+
+    def changes(self, changes: Sequence[FileChange]) -> None:
+        from rich.syntax import Syntax
+
+        text = unified(changes)
+        if self._out.is_terminal:
+            self._out.print(Syntax(text, "diff", background_color="default"))
+        else:
+            self._out.print(text, markup=False)
+
+    def applied(self, changes: Sequence[FileChange]) -> None:
+        self._err.print(f"Changed {', '.join(change.path for change in changes)}.", markup=False)
+
+    def error(self, text: str) -> None:
+        self._line()
+        print(f"composer-lsp: {text}", file=sys.stderr)
+
+    def _line(self) -> None:
+        """End the line that is being streamed."""
+        if self._said and not self._said.endswith("\n"):
+            self._out.print()
+        self._said = ""
+
+
+class JsonOutput:
+    def event(self, event: Event) -> None:
+        kind = type(event).__name__.removesuffix("Event").lower()
+        _print({"kind": kind, **asdict(event)})
+
+    def outcome(self, finished: "Finished") -> None:
+        _print(
+            {
+                "kind": "outcome",
+                **asdict(finished.outcome),
+                "transcript": finished.transcript.header.id,
+            }
+        )
+
+    def changes(self, changes: Sequence[FileChange]) -> None:
+        _print({"kind": "diff", "text": unified(changes)})
+
+    def applied(self, changes: Sequence[FileChange]) -> None:
+        _print({"kind": "applied", "paths": [change.path for change in changes]})
+
+    def error(self, text: str) -> None:
+        _print({"kind": "error", "text": text})
+
+
+def _print(value: Mapping[str, Any]) -> None:
+    print(json.dumps(value), flush=True)
+
+
+def _short(arguments: str) -> str:
+    line = " ".join(arguments.split())
+    return line if len(line) <= _MAX_ARGUMENTS else f"{line[: _MAX_ARGUMENTS - 1]}…"
+
+
+def _first_line(text: str) -> str:
+    return text.split("\n", 1)[0]

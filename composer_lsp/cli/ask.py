@@ -1,0 +1,163 @@
+"""`composer-lsp ask|plan|edit "…"`: the agent in a terminal, on a folder."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from composer_lsp.cli.agent_output import JsonOutput, Output, TerminalOutput
+from composer_lsp.config import AgentSettings, EngineSettings, IndexSettings
+
+if TYPE_CHECKING:
+    from composer_lsp.agent.agent import Agent, Finished
+    from composer_lsp.agent.prompt.system import Mode
+    from composer_lsp.agent.workspace.workspace import CodeIndex
+    from composer_lsp.engine.chat import ConfiguredChatModel
+
+_NOT_FINISHED = 1
+_FAILED = 2
+_NOT_APPLIED = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    defaults = AgentSettings()
+    parser.add_argument("request", nargs="+", help="what you want, in words")
+    parser.add_argument("--root", type=Path, default=Path(), help="the folder (default: this one)")
+    parser.add_argument("--json", action="store_true", help="print events, one JSON object a line")
+    parser.add_argument("--yes", action="store_true", help="apply the changes without asking")
+    parser.add_argument("--no-index", action="store_true", help="find code by text and names alone")
+    parser.add_argument("--model", default=defaults.model, help="model name (default: auto)")
+    parser.add_argument(
+        "--url", default="", help="an OpenAI-compatible server in place of the local engine"
+    )
+    parser.add_argument(
+        "--api-key-env", default="", help="environment variable that holds the key for --url"
+    )
+    parser.epilog = (
+        "Exit status: 0 when the run finished and its changes, if any, were applied; 1 when it did "
+        "not finish; 2 when it failed; 3 when its changes were not applied."
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from composer_inference.endpoint import EndpointError
+    from composer_lsp.agent.workspace.workspace import WorkspaceError
+    from composer_lsp.engine.errors import EngineError
+
+    output = JsonOutput() if args.json else TerminalOutput()
+    if not args.root.is_dir():
+        output.error(f"{args.root} is no folder")
+        return _FAILED
+    try:
+        return asyncio.run(_run(args.command, args, output))
+    except (EngineError, EndpointError, WorkspaceError) as error:
+        output.error(str(error))
+        return _FAILED
+
+
+async def _run(mode: "Mode", args: argparse.Namespace, output: Output) -> int:
+    from composer_lsp.agent.prompt.system import Request
+
+    async with _model(args) as model, _index(args) as index:
+        agent = _agent(args, model, index, output)
+        name = await model.name()
+        request = Request(mode=mode, text=" ".join(args.request))
+        finished = await agent.run(request, output.event, model_name=name)
+        output.outcome(finished)
+        is_applied = await _apply(agent, finished, output, is_agreed=args.yes)
+    match finished.outcome.status:
+        case "finished":
+            return 0 if is_applied else _NOT_APPLIED
+        case "failed":
+            return _FAILED
+        case _:
+            return _NOT_FINISHED
+
+
+async def _apply(agent: "Agent", finished: "Finished", output: Output, *, is_agreed: bool) -> bool:
+    """Whether nothing is left to apply. Raises: WorkspaceError."""
+    changes = list(finished.context.changes.changes())
+    if not changes:
+        return True
+    output.changes(changes)
+    if not is_agreed and not await _ask(f"Apply the changes to {len(changes)} files?"):
+        return False
+    await agent.workspace.apply(changes, label=finished.transcript.header.request)
+    output.applied(changes)
+    return True
+
+
+async def _ask(question: str) -> bool:
+    """No where nobody can answer."""
+    if not sys.stdin.isatty():
+        return False
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    answer = await asyncio.to_thread(sys.stdin.readline)
+    return answer.strip().lower() in ("y", "yes")
+
+
+def _agent(
+    args: argparse.Namespace,
+    model: "ConfiguredChatModel",
+    index: "CodeIndex | None",
+    output: Output,
+) -> "Agent":
+    from composer_inference.environment import state_dir
+    from composer_lsp.agent.agent import Agent
+    from composer_lsp.agent.workspace.directory import DirectoryWorkspace
+    from composer_lsp.agent.workspace.paths import Paths
+
+    return Agent(
+        workspace=DirectoryWorkspace(Paths([args.root])),
+        model=model,
+        transcripts=state_dir() / "transcripts",
+        index=index,
+        ask_user=_ask,
+    )
+
+
+@asynccontextmanager
+async def _model(args: argparse.Namespace) -> "AsyncGenerator[ConfiguredChatModel, None]":
+    from composer_lsp.engine.chat import ConfiguredChatModel
+    from composer_lsp.engine.launcher import Launcher
+
+    settings = AgentSettings(model=args.model, url=args.url, api_key_env=args.api_key_env)
+    model = ConfiguredChatModel(Launcher(lambda: EngineSettings()), lambda: settings)
+    try:
+        yield model
+    finally:
+        await model.aclose()
+
+
+@asynccontextmanager
+async def _index(args: argparse.Namespace) -> "AsyncGenerator[CodeIndex | None, None]":
+    from composer_lsp.index.service import IndexService
+
+    if args.no_index:
+        yield None
+        return
+    service = IndexService(_Folder(args.root))
+    try:
+        await service.refresh()
+        yield service
+    finally:
+        await service.close()
+
+
+class _Folder:
+    """What the index needs of a window."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = str(root.resolve())
+        self.index_settings = IndexSettings()
+
+    def index_roots(self) -> Sequence[str]:
+        return [self._root]
+
+    def on_index_progress(self, root: str, done: int, left: int) -> None: ...
+
+    def on_index_message(self, text: str) -> None:
+        print(text, file=sys.stderr)
