@@ -16,6 +16,8 @@ _BOMS = (
 _DECLARED = re.compile(
     rb"""(?:coding[:=]|charset=["']?|<\?xml[^>]*encoding=["'])[ \t]*["']?([-\w.]+)"""
 )
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+"""Characters of no text."""
 _HEAD_BYTES = 1024
 """Where a declaration of the encoding is looked for."""
 
@@ -71,7 +73,8 @@ class TextFile:
     @classmethod
     def _without_mark(cls, data: bytes) -> Self | None:
         if b"\0" in data:
-            return cls._exact(data, _utf16_order(data), b"")
+            found = cls._exact(data, _utf16_order(data), b"")
+            return None if found is None or _CONTROL.search(found.text) else found
         try:
             return cls(text=data.decode())
         except UnicodeDecodeError:

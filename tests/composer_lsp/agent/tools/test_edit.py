@@ -1,0 +1,84 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from composer_lsp.agent.edits.change_set import EditError
+from composer_lsp.agent.tools.context import ToolContext
+from composer_lsp.agent.tools.edit import delete_file, edit_file, move_file, write_file
+from composer_lsp.agent.tools.files import read_file
+from composer_lsp.agent.tools.tool import ToolError
+from composer_lsp.agent.workspace.paths import PathError
+
+Call = Callable[..., str]
+
+
+def test_answers_with_the_changed_lines(call: Call) -> None:
+    shown = call(edit_file, path="src/app.py", edits=[{"old": "main()", "new": "start()"}])
+    assert shown == "Changed src/app.py:\n4\tdef start():"
+    assert "def start" in call(read_file, path="src/app.py")
+
+
+def test_an_edit_that_does_not_match_changes_nothing(call: Call, context: ToolContext) -> None:
+    edits = [{"old": "import os", "new": "import re"}, {"old": "def mian():", "new": "x"}]
+    with pytest.raises(
+        ToolError, match="src/app.py was not changed: .*nearest to it:\n4\tdef main"
+    ):
+        call(edit_file, path="src/app.py", edits=edits)
+    assert not context.changes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"path": "new.py", "edits": [{"old": "a", "new": "b"}]}, "write_file creates one"),
+        ({"path": "src/app.py", "edits": []}, "edits is empty"),
+    ],
+)
+def test_an_edit_of_nothing_is_refused(
+    call: Call, arguments: dict[str, object], error: str
+) -> None:
+    with pytest.raises(ToolError, match=error):
+        call(edit_file, **arguments)
+
+
+def test_a_whole_file_may_be_replaced_when_it_was_read(
+    call: Call, root: Path, context: ToolContext
+) -> None:
+    (root / "dos.txt").write_bytes(b"a\r\nb\r\n")
+    call(read_file, path="dos.txt")
+    call(write_file, path="dos.txt", text="a\nc\n")
+    assert context.changes.text("dos.txt") == "a\r\nc\r\n"
+
+
+def test_the_same_text_is_told(call: Call) -> None:
+    call(read_file, path="README.md")
+    with pytest.raises(ToolError, match=r"README\.md holds this text already"):
+        call(write_file, path="README.md", text="# Project\n")
+
+
+def test_moves_and_deletes(call: Call, context: ToolContext) -> None:
+    assert call(move_file, path="src/app.py", target="src/main.py") == (
+        "Moved src/app.py to src/main.py."
+    )
+    assert call(delete_file, path="README.md") == "Deleted README.md."
+    assert [(each.path, each.moved_from) for each in context.changes.changes()] == [
+        ("README.md", None),
+        ("src/main.py", "src/app.py"),
+    ]
+
+
+def test_nothing_is_moved_over_a_file(call: Call) -> None:
+    with pytest.raises(EditError, match=r"README\.md exists already"):
+        call(move_file, path="src/app.py", target="README.md")
+
+
+@pytest.mark.parametrize("path", [".env", ".git/hooks/pre-commit", "../x", "private/x", "build/x"])
+def test_nothing_is_written_where_nothing_may_be_read(
+    call: Call, context: ToolContext, path: str
+) -> None:
+    with pytest.raises(PathError):
+        call(write_file, path=path, text="x")
+    with pytest.raises(PathError):
+        call(move_file, path="README.md", target=path)
+    assert not context.changes
