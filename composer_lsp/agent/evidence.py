@@ -11,7 +11,9 @@ from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.workspace.paths import PathError
 from composer_lsp.agent.workspace.workspace import WorkspaceError
 
-_CITATION = re.compile(r"(?<![\w/:])(/?\.?[\w@+][\w@+./-]*):(\d{1,7})(?:-(\d{1,7}))?(?![\w.]*:?\d)")
+_CITATION = re.compile(
+    r"(?<![\w/:.])((?:\.{1,2}/|/)?\.?[\w@+][\w@+./-]*):(\d{1,7})(?:-(\d{1,7}))?(?![\w.]*:?\d)"
+)
 _HOST = re.compile(r"(?:[\d.]+|localhost)")
 _PASSED = re.compile(
     r"(?i)\btests?\b[^.\n]{0,40}?\b(?:pass(?:es|ed|ing)?|succeed(?:s|ed)?|green)\b"
