@@ -11,6 +11,7 @@ from composer_lsp.agent.model import ChatModel, Message
 from composer_lsp.agent.prompt.rules import read_rules
 from composer_lsp.agent.prompt.system import Request, request_message, system_message
 from composer_lsp.agent.run import AgentRun, Checks, Limits, Outcome, no_checks
+from composer_lsp.agent.tools.code import likely_code
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.sets import tools_for
 from composer_lsp.agent.transcript import Header, Transcript, new_id
@@ -46,7 +47,12 @@ class Agent:
     ) -> Finished:
         """Raises: OSError where the transcript cannot be written."""
         git = await self._git()
-        request = replace(request, git_status=request.git_status or git.status)
+        context = self.context()
+        request = replace(
+            request,
+            git_status=request.git_status or git.status,
+            likely_code=await likely_code(context, request.text),
+        )
         messages = await self._messages(request)
         header = Header(
             id=new_id(),
@@ -59,7 +65,6 @@ class Agent:
             dirty_diff=git.diff,
         )
         transcript = Transcript.begin(self.transcripts, header)
-        context = self.context()
         try:
             outcome = await self._agent_run(request, context, transcript, emit).run(messages)
         finally:

@@ -102,10 +102,12 @@ class ChatModel(Protocol):
         tools: Sequence[Mapping[str, Any]],
         *,
         max_tokens: int,
+        must_call: bool = False,
         prediction: str | None = None,
     ) -> AsyncGenerator[Delta, None]:
         """The pieces of a reply; closing the generator ends the work.
 
-        `prediction` is a text that the reply will mostly repeat. Raises: EngineError.
+        `must_call`: a tool is to be called, where the engine can see to that. `prediction` is a text
+        that the reply will mostly repeat. Raises: EngineError.
         """
         ...

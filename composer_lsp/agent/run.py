@@ -138,7 +138,11 @@ class AgentRun:
     async def _stream(self) -> Reply:
         reply = Reply()
         deltas = self._model.reply(
-            self._messages, self._definitions, max_tokens=self._limits.max_reply_tokens
+            self._messages,
+            self._definitions,
+            max_tokens=self._limits.max_reply_tokens,
+            # Small models answer from memory what they should look up.
+            must_call=not any(message["role"] == "tool" for message in self._messages),
         )
         async with aclosing(deltas):
             async for delta in deltas:

@@ -50,6 +50,7 @@ class ConfiguredChatModel:
         tools: Sequence[Mapping[str, Any]],
         *,
         max_tokens: int,
+        must_call: bool = False,
         prediction: str | None = None,
     ) -> AsyncGenerator[Delta, None]:
         connection = await self._connected()
@@ -64,6 +65,8 @@ class ConfiguredChatModel:
             body["tools"] = list(tools)
         if connection.is_local:
             body["logprobs"] = True
+            if must_call:
+                body["tool_choice"] = "required"
         if prediction:
             body["prediction"] = {"type": "content", "content": prediction}
         try:

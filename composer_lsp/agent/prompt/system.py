@@ -59,6 +59,8 @@ class Request:
     diagnostics: Sequence[Diagnostic] = ()
     git_status: str = ""
     """As `git status --short` prints it."""
+    likely_code: str = ""
+    """What a search for the request's words found."""
     plan: Sequence[str] = field(default=())
     """Steps that the user has approved."""
 
@@ -88,6 +90,8 @@ def request_message(request: Request) -> Message:
             for each in request.diagnostics[:_MAX_LISTED]
         )
         parts.append("Known problems:\n" + "\n".join(listed))
+    if request.likely_code:
+        parts.append(f"Perhaps of use, found by the request's words:\n{request.likely_code}")
     if (selection := request.selection) is not None:
         text = cut_middle(selection.text, _MAX_SELECTION_CHARS)
         place = f"{selection.path}:{selection.start_line}-{selection.end_line}"

@@ -10,6 +10,9 @@ from composer_lsp.agent.workspace.workspace import CodeIndex
 MAX_RESULTS = 10
 MAX_RESULT_LINES = 40
 """Of one result of a search by meaning."""
+_NUM_LIKELY = 4
+_LIKELY_LINES = 16
+_MAX_QUERY_CHARS = 1000
 
 
 @tool(only_reads=True)
@@ -24,7 +27,7 @@ async def semantic_search(
     results: Sequence[Mapping[str, Any]] = found["results"]
     if not results:
         return f"Nothing was found for {query}."
-    shown = "\n\n".join(_shown(context, result) for result in results)
+    shown = "\n\n".join(_shown(context, result, MAX_RESULT_LINES) for result in results)
     if any(state != "ready" for state in found["states"].values()):
         shown += "\n[the index is still being built: there may be more]"
     return shown
@@ -75,6 +78,15 @@ async def diagnostics(
     )
 
 
+async def likely_code(context: ToolContext, request: str) -> str:
+    """What a search for the user's own words finds, for the beginning of a run: it saves the turn in
+    which a model would search, and helps one that would not. Empty without an index."""
+    if context.index is None:
+        return ""
+    found = await context.index.search(request[:_MAX_QUERY_CHARS], limit=_NUM_LIKELY)
+    return "\n\n".join(_shown(context, each, _LIKELY_LINES) for each in found["results"])
+
+
 def _index(context: ToolContext) -> CodeIndex:
     if context.index is None:
         raise ToolError("this workspace has no index; use grep and find_files")
@@ -85,14 +97,14 @@ def _path(context: ToolContext, result: Mapping[str, Any]) -> str:
     return context.workspace.paths.at(result["root"], result["path"]).path
 
 
-def _shown(context: ToolContext, result: Mapping[str, Any]) -> str:
+def _shown(context: ToolContext, result: Mapping[str, Any], max_lines: int) -> str:
     path, first = _path(context, result), result["start_line"]
     lines = result["text"].splitlines()
-    context.reads.add(path, first, first + min(len(lines), MAX_RESULT_LINES) - 1)
+    context.reads.add(path, first, first + min(len(lines), max_lines) - 1)
     symbol = f" {result['symbol']}" if result["symbol"] else ""
     body = "\n".join(
-        f"{number}\t{line}" for number, line in enumerate(lines[:MAX_RESULT_LINES], first)
+        f"{number}\t{line}" for number, line in enumerate(lines[:max_lines], first)
     )
     cut = f"\n[cut: it goes on to line {result['end_line']}]"
-    more = cut if len(lines) > MAX_RESULT_LINES else ""
+    more = cut if len(lines) > max_lines else ""
     return f"{path}:{first}-{result['end_line']}{symbol}\n{body}{more}"

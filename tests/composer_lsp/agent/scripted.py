@@ -33,6 +33,7 @@ class ScriptedModel:
         tools: Sequence[Mapping[str, Any]],
         *,
         max_tokens: int,
+        must_call: bool = False,
         prediction: str | None = None,
     ) -> AsyncGenerator[Delta, None]:
         self.requests.append(list(messages))
