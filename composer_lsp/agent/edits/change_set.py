@@ -23,6 +23,8 @@ class Snapshot:
     """None: there was none."""
     version: int | None = None
     """Of the open document that the text came from; None: it came from the disk."""
+    mode: int | None = None
+    """The file's permissions; None: there is no file on the disk."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +38,10 @@ class FileChange:
     """As in `Snapshot`."""
     moved_from: str | None = None
     """The file's former path; `before` is its text."""
+    like: TextFile | None = None
+    """Whose encoding the file takes; None: that of `before`, or UTF-8."""
+    mode: int | None = None
+    """The file's permissions; None: the usual ones."""
 
     @property
     def before_text(self) -> str:
@@ -50,7 +56,7 @@ class FileChange:
         """What the file's bytes are to be; None: it is deleted. Raises: TextError."""
         if self.after is None:
             return None
-        return (self.before or TextFile(text="")).encode(self.after)
+        return (self.like or self.before or TextFile(text="")).encode(self.after)
 
 
 class ChangeSet:
@@ -118,12 +124,17 @@ class ChangeSet:
                     after=after,
                     version=source.version,
                     moved_from=origin,
+                    mode=source.mode,
                 )
             elif after is None and path in origins and self._texts.get(origins[path]) is not None:
                 continue  # told by its new path
             elif after != _text(snapshot):
                 yield FileChange(
-                    path=path, before=snapshot.file, after=after, version=snapshot.version
+                    path=path,
+                    before=snapshot.file,
+                    after=after,
+                    version=snapshot.version,
+                    mode=snapshot.mode,
                 )
 
     def reject(self, path: str, hunks: frozenset[int] | None = None) -> None:
@@ -152,7 +163,7 @@ class ChangeSet:
 
     def add(self, change: FileChange) -> None:
         """Take a change as another set had it. The file must not be in this set."""
-        snapshot = Snapshot(file=change.before, version=change.version)
+        snapshot = Snapshot(file=change.before, version=change.version, mode=change.mode)
         if change.moved_from is None:
             self._snapshots[change.path] = snapshot
         else:

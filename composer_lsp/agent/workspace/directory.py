@@ -48,11 +48,12 @@ class DirectoryWorkspace:
 
     def _apply(self, changes: Sequence[FileChange]) -> None:
         writes = planned(self._paths, changes)
+        modes = {change.path: change.mode for change in changes}
         done: list[tuple[Place, bytes | None, int]] = []
         try:
             for place, data in writes.items():
                 done.append((place, *_state(place)))
-                write(place, data)
+                write(place, data, modes.get(place.path))
         except OSError as error:
             for place, former, mode in reversed(done):
                 with suppress(OSError):
@@ -69,7 +70,7 @@ def read_snapshot(place: Place) -> Snapshot:
     if data is None:
         return Snapshot(file=None)
     try:
-        return Snapshot(file=TextFile.decode(data))
+        return Snapshot(file=TextFile.decode(data), mode=_state(place)[1])
     except TextError as error:
         raise WorkspaceError(f"{place.path} cannot be read: {error}") from error
 
@@ -126,6 +127,8 @@ def _carried(change: FileChange, source: Place) -> bytes | None:
         if now.text != change.before.text:
             raise AnchorError("it changed meanwhile")
         return None
+    if now.text == change.before.text:
+        return change.data()
     return now.encode(carry_over(change.before.text, change.after, now.text))
 
 

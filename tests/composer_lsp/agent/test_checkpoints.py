@@ -1,0 +1,130 @@
+import asyncio
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from composer_lsp.agent.checkpoints import CheckpointError, Checkpoints
+from composer_lsp.agent.edits.change_set import ChangeSet, FileChange
+from composer_lsp.agent.workspace.directory import DirectoryWorkspace
+from composer_lsp.agent.workspace.paths import Paths
+from composer_lsp.agent.workspace.workspace import ConflictError
+
+
+@pytest.fixture
+def workspace(root: Path) -> DirectoryWorkspace:
+    (root / "old.py").write_bytes("# coding: cp1251\r\nимя = 1\n".encode("cp1251"))
+    (root / "run.sh").write_bytes(b"#!/bin/sh\r\n")
+    (root / "run.sh").chmod(0o755)
+    return DirectoryWorkspace(Paths([root]))
+
+
+@pytest.fixture
+def checkpoints(tmp_path: Path) -> Checkpoints:
+    return Checkpoints(tmp_path / "checkpoints")
+
+
+def tree(root: Path) -> dict[str, tuple[bytes, int]]:
+    """All files with their permissions, git's own among them."""
+    return {
+        path.relative_to(root).as_posix(): (path.read_bytes(), path.stat().st_mode)
+        for path in root.rglob("*")
+        if path.is_file()
+    }
+
+
+def change(workspace: DirectoryWorkspace, checkpoints: Checkpoints, id: str = "one") -> None:
+    changes = ChangeSet()
+
+    def write(path: str, text: str | None) -> None:
+        snapshot = asyncio.run(workspace.read(workspace.paths.locate(path)))
+        changes.write(path, snapshot, text)
+
+    write("src/util.py", "def helper():\n    return 'thread'\n")
+    write("old.py", "# coding: cp1251\r\nимя = 2\n")
+    write("new/file.py", "x = 1\n")
+    write("run.sh", None)
+    place = workspace.paths.locate("src/app.py")
+    target = asyncio.run(workspace.read(workspace.paths.locate("src/main.py")))
+    changes.move("src/app.py", asyncio.run(workspace.read(place)), "src/main.py", target)
+    checkpoints.save(id, "change it", changes.changes())
+    asyncio.run(workspace.apply(list(changes.changes()), label="change it"))
+
+
+def undo(workspace: DirectoryWorkspace, checkpoints: Checkpoints) -> None:
+    asyncio.run(workspace.apply(checkpoints.reversed("one"), label="undo"))
+
+
+def test_takes_everything_back(
+    workspace: DirectoryWorkspace, checkpoints: Checkpoints, root: Path
+) -> None:
+    before = tree(root)
+    change(workspace, checkpoints)
+    assert tree(root) != before
+    undo(workspace, checkpoints)
+    assert tree(root) == before
+
+
+def test_git_is_not_touched(
+    workspace: DirectoryWorkspace, checkpoints: Checkpoints, root: Path
+) -> None:
+    subprocess.run(["git", "-C", str(root), "add", "src/util.py"], check=True)
+    (root / "src/util.py").write_text("unstaged = True\n")
+    before = tree(root / ".git")
+    change(workspace, checkpoints)
+    undo(workspace, checkpoints)
+    assert tree(root / ".git") == before
+    assert (root / "src/util.py").read_text() == "unstaged = True\n"
+
+
+def test_keeps_what_was_changed_elsewhere_since(
+    workspace: DirectoryWorkspace, checkpoints: Checkpoints, root: Path
+) -> None:
+    change(workspace, checkpoints)
+    (root / "src/util.py").write_text("# mine\ndef helper():\n    return 'thread'\n")
+    undo(workspace, checkpoints)
+    assert (root / "src/util.py").read_text() == "# mine\ndef helper():\n    return 'needle'\n"
+
+
+def test_refuses_where_the_same_lines_were_changed_since(
+    workspace: DirectoryWorkspace, checkpoints: Checkpoints, root: Path
+) -> None:
+    change(workspace, checkpoints)
+    (root / "src/util.py").write_text("def helper():\n    return 'mine'\n")
+    before = tree(root)
+    with pytest.raises(ConflictError, match=r"src/util\.py: lines 2 to 2 changed meanwhile"):
+        undo(workspace, checkpoints)
+    assert tree(root) == before
+
+
+def test_lists_the_newest_first_and_drops(
+    workspace: DirectoryWorkspace, checkpoints: Checkpoints, tmp_path: Path
+) -> None:
+    change(workspace, checkpoints)
+    checkpoints.save("two", "nothing", [])
+    assert [(each.id, each.label) for each in checkpoints.list()] == [
+        ("two", "nothing"),
+        ("one", "change it"),
+    ]
+    checkpoints.drop("one")
+    assert not list((tmp_path / "checkpoints" / "objects").iterdir())
+    with pytest.raises(CheckpointError, match="there is no checkpoint one"):
+        checkpoints.reversed("one")
+
+
+def test_is_bounded(workspace: DirectoryWorkspace, tmp_path: Path) -> None:
+    few = Checkpoints(tmp_path / "few", max_checkpoints=2)
+    change(workspace, few, "1")
+    for number in "234":
+        few.save(number, "", [])
+    assert [each.id for each in few.list()] == ["4", "3"]
+    small = Checkpoints(tmp_path / "small", max_bytes=1)
+    small.save("1", "", [FileChange(path="a", before=None, after="x")])
+    small.save("2", "", [FileChange(path="a", before=None, after="y")])
+    assert [each.id for each in small.list()] == ["2"]
+
+
+@pytest.mark.parametrize("id", ["../x", "none", ""])
+def test_what_is_none_is_told(checkpoints: Checkpoints, id: str) -> None:
+    with pytest.raises(CheckpointError):
+        checkpoints.reversed(id)
