@@ -1,0 +1,1 @@
+"""The agent in an editor's window: its workspace, its runs."""
