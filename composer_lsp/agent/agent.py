@@ -43,11 +43,19 @@ class Agent:
     limits: Limits | None = None
 
     async def run(
-        self, request: Request, emit: Callable[[Event], None], *, model_name: str = ""
+        self,
+        request: Request,
+        emit: Callable[[Event], None],
+        *,
+        model_name: str = "",
+        context: ToolContext | None = None,
     ) -> Finished:
-        """Raises: OSError where the transcript cannot be written."""
+        """`context` (see `context()`): what the run changes is seen in it while it goes on.
+
+        Raises: OSError where the transcript cannot be written.
+        """
         git = await self._git()
-        context = self.context()
+        context = context or self.context()
         request = replace(
             request,
             git_status=request.git_status or git.status,

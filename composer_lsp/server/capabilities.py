@@ -11,7 +11,13 @@ _READ: dict[str, tuple[str, ...]] = {
     "notebookDocument": ("synchronization",),
     "textDocument": ("inlineCompletion", "synchronization"),
     "window": ("showMessage", "workDoneProgress"),
-    "workspace": ("configuration", "didChangeConfiguration", "workspaceFolders"),
+    "workspace": (
+        "applyEdit",
+        "configuration",
+        "didChangeConfiguration",
+        "workspaceEdit",
+        "workspaceFolders",
+    ),
 }
 """The client capabilities that this server looks at, and `experimental`."""
 
@@ -57,6 +63,13 @@ class ClientFeatures:
     work_done_progress: bool = False
     status: bool = False
     """Wants `composer/status` (`experimental.composer.status`)."""
+    agent: bool = False
+    """Wants `composer/agent`, what a run does while it goes on (`experimental.composer.agent`)."""
+    apply_edit: bool = False
+    document_changes: bool = False
+    resource_operations: bool = False
+    """A workspace edit may create, rename and delete files."""
+    change_annotations: bool = False
 
     @classmethod
     def of(cls, capabilities: types.ClientCapabilities) -> "ClientFeatures":
@@ -64,20 +77,34 @@ class ClientFeatures:
         workspace = capabilities.workspace
         window = capabilities.window
         changes = workspace and workspace.did_change_configuration
+        edit = workspace and workspace.workspace_edit
         return cls(
             inline_completion=bool(text_document and text_document.inline_completion),
             configuration=bool(workspace and workspace.configuration),
             registers_configuration=bool(changes and changes.dynamic_registration),
             message_request=bool(window and window.show_message),
             work_done_progress=bool(window and window.work_done_progress),
-            status=_wants_status(capabilities.experimental),
+            status=_wants(capabilities.experimental, "status"),
+            agent=_wants(capabilities.experimental, "agent"),
+            apply_edit=bool(workspace and workspace.apply_edit),
+            document_changes=bool(edit and edit.document_changes),
+            resource_operations=_RESOURCE_OPERATIONS
+            <= set((edit and edit.resource_operations) or ()),
+            change_annotations=bool(edit and edit.change_annotation_support),
         )
 
 
-def _wants_status(experimental: Any) -> bool:
+_RESOURCE_OPERATIONS = {
+    types.ResourceOperationKind.Create,
+    types.ResourceOperationKind.Rename,
+    types.ResourceOperationKind.Delete,
+}
+
+
+def _wants(experimental: Any, name: str) -> bool:
     if not isinstance(experimental, Mapping):
         return False
     composer = cast("Mapping[str, object]", experimental).get("composer")
     if not isinstance(composer, Mapping):
         return False
-    return cast("Mapping[str, object]", composer).get("status") is True
+    return cast("Mapping[str, object]", composer).get(name) is True

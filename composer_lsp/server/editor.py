@@ -60,6 +60,38 @@ class Editor:
             return None
         return chosen.title if chosen else None
 
+    @property
+    def has_document_changes(self) -> bool:
+        return self.features.document_changes
+
+    @property
+    def has_resource_operations(self) -> bool:
+        return self.features.resource_operations
+
+    @property
+    def has_annotations(self) -> bool:
+        return self.features.change_annotations
+
+    async def apply_edit(self, edit: types.WorkspaceEdit, label: str) -> str | None:
+        """Why the client refused; None: it has done it."""
+        if not self.features.apply_edit:
+            return "it does not take edits (workspace/applyEdit)"
+        try:
+            answer = await self._server.workspace_apply_edit_async(
+                types.ApplyWorkspaceEditParams(edit=edit, label=label)
+            )
+        except JsonRpcException as error:
+            return error.message
+        return None if answer.applied else answer.failure_reason or "it gave no reason"
+
+    def send_agent_event(self, event: Mapping[str, Any]) -> None:
+        if self.features.agent:
+            self._server.protocol.notify("composer/agent", event)
+
+    def send_partial(self, token: types.ProgressToken, value: Any) -> None:
+        """A piece of a result, for a client that gave a token for it."""
+        self._server.progress(types.ProgressParams(token=token, value=value))
+
     async def configuration(self) -> Mapping[str, Any]:
         """Our section of the client's settings, as far as it tells them."""
         if not self.features.configuration:

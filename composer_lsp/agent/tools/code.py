@@ -1,11 +1,15 @@
 """Tools that ask the index and the editor: by meaning, by name, and what is wrong."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.tool import ToolError, tool
 from composer_lsp.agent.workspace.workspace import CodeIndex
+from composer_lsp.index.client import WorkerError
+
+logger = logging.getLogger(__name__)
 
 MAX_RESULTS = 10
 MAX_RESULT_LINES = 40
@@ -83,7 +87,11 @@ async def likely_code(context: ToolContext, request: str) -> str:
     which a model would search, and helps one that would not. Empty without an index."""
     if context.index is None:
         return ""
-    found = await context.index.search(request[:_MAX_QUERY_CHARS], limit=_NUM_LIKELY)
+    try:
+        found = await context.index.search(request[:_MAX_QUERY_CHARS], limit=_NUM_LIKELY)
+    except WorkerError as error:
+        logger.warning("a run begins without a search: %s", error)
+        return ""
     return "\n\n".join(_shown(context, each, _LIKELY_LINES) for each in found["results"])
 
 
@@ -102,9 +110,7 @@ def _shown(context: ToolContext, result: Mapping[str, Any], max_lines: int) -> s
     lines = result["text"].splitlines()
     context.reads.add(path, first, first + min(len(lines), max_lines) - 1)
     symbol = f" {result['symbol']}" if result["symbol"] else ""
-    body = "\n".join(
-        f"{number}\t{line}" for number, line in enumerate(lines[:max_lines], first)
-    )
+    body = "\n".join(f"{number}\t{line}" for number, line in enumerate(lines[:max_lines], first))
     cut = f"\n[cut: it goes on to line {result['end_line']}]"
     more = cut if len(lines) > max_lines else ""
     return f"{path}:{first}-{result['end_line']}{symbol}\n{body}{more}"
