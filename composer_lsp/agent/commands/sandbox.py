@@ -1,0 +1,196 @@
+"""A bubblewrap sandbox around a command: what it sees, what it may write, whom it may reach.
+
+It sees the system read-only, the workspace writable, a home folder with nothing but toolchains in
+it, and no secrets. Its network is its own, with nobody else on it. What it could plant for the
+user's own tools to run later is kept from it where tools run such things unasked: `.git` is
+read-only, and with writing allowed its hooks and configuration still are. What else lies in the
+workspace (a Makefile, a test) it may change, as any edit of the agent may.
+
+Known limits: a `.git` folder that a command makes where none was is not protected, and a command
+that is given the network reaches what listens on this machine too.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from composer_lsp.agent.commands.access import Access
+from composer_lsp.agent.commands.bubblewrap import NAMESPACES, Bubblewrap, SandboxError
+from composer_lsp.agent.commands.environment import command_environment
+from composer_lsp.agent.commands.masks import (
+    hidden_paths,
+    private_system_files,
+    repositories,
+    without_secrets,
+)
+from composer_lsp.agent.commands.shell import Invocation, Limits, shell_argv
+from composer_lsp.agent.commands.toolchains import Toolchains, find_toolchains
+
+_COVERED = ("/home", "/root", "/var", "/run", "/mnt", "/media", "/srv", "/tmp")
+"""People's files, and the sockets of services, which a sandbox without a network reaches too."""
+_TEMPORARY = ("/tmp", "/var/tmp")
+_GIT_PROTECTED = ("hooks", "config", "config.worktree", "commondir", "info", "modules")
+_MAX_MASKS = 2000
+
+HiddenPaths = Callable[[Sequence[Path]], Sequence[Path]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SandboxSettings:
+    read_only: tuple[Path, ...] = ()
+    """Further files and folders of the home folder to show."""
+    hidden_variables: tuple[str, ...] = ()
+    """Further environment variables to leave out."""
+    limits: Limits = Limits()  # noqa: RUF009 - frozen
+
+
+class Sandbox:
+    """For the commands of one run, which share its temporary files and caches."""
+
+    def __init__(
+        self,
+        bubblewrap: Bubblewrap,
+        roots: Sequence[Path],
+        *,
+        environ: Mapping[str, str],
+        home: Path,
+        settings: SandboxSettings | None = None,
+        hidden: HiddenPaths = hidden_paths,
+    ) -> None:
+        """`roots`: the workspace's folders, writable. `hidden`: called before each command for the
+        files and folders to cover. Raises: SandboxError."""
+        self._bubblewrap = bubblewrap
+        self._roots = [root.resolve() for root in roots]
+        self._home = home.resolve()
+        self._settings = settings or SandboxSettings()
+        self._hidden = hidden
+        self._environ = command_environment(environ, self._settings.hidden_variables)
+        for root in self._roots:
+            if self._home.is_relative_to(root) or root == Path("/"):
+                raise SandboxError(
+                    f"the workspace {root} holds the home folder, so that no sandbox can keep the "
+                    "two apart; open a folder below it"
+                )
+        folders = [*map(Path, _COVERED), self._home]
+        self._covered = list(dict.fromkeys(path.resolve() for path in folders if path.exists()))
+        self._scratch = tempfile.TemporaryDirectory(prefix="composer-", ignore_cleanup_errors=True)
+        self._scratch_path = Path(self._scratch.name)
+        for name in ("tmp", "cache", "empty"):
+            (self._scratch_path / name).mkdir()
+        (self._scratch_path / "nothing").touch()
+
+    def close(self) -> None:
+        """Remove its temporary files and caches."""
+        self._scratch.cleanup()
+
+    def invocation(self, line: str, cwd: Path, access: Access) -> Invocation:
+        """`cwd`: in one of the roots. Looks at the disk: 10 ms and more; call it in a thread.
+        Raises: SandboxError."""
+        limits = self._settings.limits
+        bounds = self._bubblewrap.bounds_processes
+        argv = (
+            str(self._bubblewrap.executable),
+            *self._arguments(access),
+            *("--chdir", str(cwd.resolve()), "--"),
+            *shell_argv(line, limits, bounds_processes=bounds),
+        )
+        return Invocation(
+            argv=argv,
+            environ=self._environment(),
+            cwd=Path("/"),
+            limits=limits,
+            is_sandboxed=True,
+            is_watched=not bounds,
+        )
+
+    def _environment(self) -> dict[str, str]:
+        cache = self._home / ".cache"
+        return {
+            **self._environ,
+            "HOME": str(self._home),
+            "TMPDIR": "/tmp",
+            "XDG_CACHE_HOME": str(cache),
+            "npm_config_cache": str(cache / "npm"),
+        }
+
+    def _arguments(self, access: Access) -> Iterator[str]:
+        yield from NAMESPACES
+        if not access.network:
+            yield "--unshare-net"
+        yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+        yield from self._covers()
+        if access.network:
+            yield from _shown_again(Path("/etc/resolv.conf").resolve())
+        yield from self._toolchains()
+        for root in self._roots:
+            yield from ("--bind", str(root), str(root))
+        yield from self._git(access)
+        yield from self._masks()
+
+    def _covers(self) -> Iterator[str]:
+        for folder in self._covered:
+            if str(folder) not in _TEMPORARY:
+                yield from ("--tmpfs", str(folder))
+        for folder in _TEMPORARY:
+            yield from ("--bind", str(self._scratch_path / "tmp"), folder)
+        cache = self._home / ".cache"
+        yield from ("--bind", str(self._scratch_path / "cache"), str(cache))
+
+    def _toolchains(self) -> Iterator[str]:
+        found: Toolchains = find_toolchains(
+            self._roots, self._environ, self._home, self._covered, self._settings.read_only
+        )
+        for folder in sorted(found.folders):
+            yield from _shown_again(folder)
+        for link, target in sorted(found.links.items()):
+            if not any(link.is_relative_to(root) for root in self._roots):
+                yield from ("--symlink", target, str(link))
+
+    def _git(self, access: Access) -> Iterator[str]:
+        for number, place in enumerate(repositories(self._roots, self._home)):
+            folder = _git_folder(place)
+            if place != folder:
+                yield from _shown_again(place)
+            yield from ("--bind" if access.git else "--ro-bind", str(folder), str(folder))
+            for name in _GIT_PROTECTED if access.git else ():
+                if (folder / name).exists():
+                    yield from _shown_again(folder / name)
+            config = folder / "config"
+            if config.is_file():
+                copy = self._scratch_path / f"git-config-{number}"
+                copy.write_text(without_secrets(config.read_text("utf-8", "replace")), "utf-8")
+                yield from ("--ro-bind", str(copy), str(config))
+
+    def _masks(self) -> Iterator[str]:
+        hidden = [*self._hidden(self._roots), *private_system_files()]
+        if len(hidden) > _MAX_MASKS:
+            raise SandboxError(
+                f"the workspace has {len(hidden)} secret files, more than the {_MAX_MASKS} that the "
+                "sandbox can cover; name their folders in .composerignore"
+            )
+        for path in dict.fromkeys(hidden):
+            cover = self._scratch_path / ("empty" if path.is_dir() else "nothing")
+            if path.exists():
+                yield from ("--ro-bind", str(cover), str(path))
+
+
+def _shown_again(path: Path) -> Iterator[str]:
+    yield from ("--ro-bind-try", str(path), str(path))
+
+
+def _git_folder(place: Path) -> Path:
+    """The repository's own folder, for a `.git` folder or the file that a work tree has in its
+    place. A file that the repository does not know of shows nothing: a command may have written
+    it."""
+    if place.is_dir():
+        return place.resolve()
+    text = place.read_text("utf-8", "replace").strip()
+    folder = Path(os.path.normpath(place.parent / text.removeprefix("gitdir: ")))
+    back, common = folder / "gitdir", folder / "commondir"
+    if not (back.is_file() and common.is_file()):
+        return place
+    if Path(back.read_text("utf-8", "replace").strip()) != place:
+        return place
+    return (folder / common.read_text("utf-8").strip()).resolve()
