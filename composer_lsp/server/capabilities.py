@@ -88,8 +88,8 @@ class ClientFeatures:
             agent=_wants(capabilities.experimental, "agent"),
             apply_edit=bool(workspace and workspace.apply_edit),
             document_changes=bool(edit and edit.document_changes),
-            resource_operations=_RESOURCE_OPERATIONS
-            <= set((edit and edit.resource_operations) or ()),
+            resource_operations=set((edit and edit.resource_operations) or ())
+            >= _RESOURCE_OPERATIONS,
             change_annotations=bool(edit and edit.change_annotation_support),
         )
 

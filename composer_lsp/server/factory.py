@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from composer_lsp.server.features import (
+    agent,
     commands,
     completion,
     configuration,
@@ -19,6 +20,7 @@ from composer_lsp.server.server import ComposerServer
 from composer_lsp.server.service import CompletionService, ServiceFactory, ServiceHost
 
 _FEATURES = (
+    agent,
     commands,
     completion,
     configuration,

@@ -28,6 +28,12 @@ def import_lsp_types() -> None:
         attrs.define = define
 
 
+def import_agent() -> ModuleType:
+    """Import what runs the agent: 0.2 s, and many windows never ask it anything."""
+    import_engine_service()
+    return importlib.import_module("composer_lsp.server.agent.runs")
+
+
 def import_engine_service() -> ModuleType:
     """Import what talks to the engine, httpx above all: 0.1 s, so not before `initialize` is
     answered, and not on the loop's thread."""

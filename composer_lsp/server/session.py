@@ -6,17 +6,19 @@ Mutable, and only on the event loop; what leaves it are immutable snapshots.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lsprotocol.types import WorkspaceFolder
 
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.config import Settings
+from composer_lsp.index.service import IndexService
 from composer_lsp.server.conditions import Conditions
 from composer_lsp.server.configuration import Configuration, Layer
 from composer_lsp.server.documents import DocumentStore
 from composer_lsp.server.editor import Editor
+from composer_lsp.server.imports import import_agent
 from composer_lsp.server.latest import Latest, SupersededError
 from composer_lsp.server.models import AUTO, Models, recommended_model
 from composer_lsp.server.service import (
@@ -29,6 +31,9 @@ from composer_lsp.server.service import (
 from composer_lsp.server.status import StatusBoard
 from composer_lsp.server.switches import Switches
 from composer_lsp.server.window_index import WindowIndex, local_path
+
+if TYPE_CHECKING:
+    from composer_lsp.server.agent.runs import Runs
 
 logger = logging.getLogger(__name__)
 
@@ -54,9 +59,14 @@ class Session:
         self._running: Latest[Sequence[Suggestion]] = Latest()
         self._is_paused = False
         self._places: dict[str, tuple[int, int]] = {}
+        self._agent: asyncio.Task[Runs] | None = None
         self.last_suggestion: Suggestion | None = None
         """The last one that was given to the client."""
         self._background: set[asyncio.Task[None]] = set()
+
+    @property
+    def documents(self) -> DocumentStore:
+        return self._documents()
 
     @property
     def settings(self) -> Settings:
@@ -86,6 +96,8 @@ class Session:
     async def close(self) -> None:
         """End what runs. The engine, which other windows may share, stays."""
         self._running.end_all()
+        if self._agent is not None:
+            await (await self._agent).close()
         await self.models.close()
         await self.index.service.close()
         if (service := self._ready_service()) is not None:
@@ -219,6 +231,18 @@ class Session:
         if await self.models.provide(model, self.settings.model_download):
             await self._warm_up()
 
+    # Agent ---------------------------------------------------------------------------------------
+
+    async def agent_runs(self) -> "Runs":
+        """The window's runs; what they need is imported the first time."""
+        if self._agent is None:
+            self._agent = asyncio.ensure_future(self._load_agent())
+        return await asyncio.shield(self._agent)
+
+    async def _load_agent(self) -> "Runs":
+        module = await asyncio.to_thread(import_agent)
+        return module.Runs(_AgentHost(self), self.editor)
+
     # Switches ------------------------------------------------------------------------------------
 
     def _on_switched(self) -> None:
@@ -234,6 +258,30 @@ class Session:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("background work failed", exc_info=error)
+
+
+class _AgentHost:
+    """What the agent's runs need of the window."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def settings(self) -> Settings:
+        return self._session.settings
+
+    @property
+    def code_index(self) -> IndexService | None:
+        return self._session.index.service if self.settings.index.enabled else None
+
+    def roots(self) -> Sequence[str]:
+        return self._session.index.index_roots()
+
+    def documents(self) -> DocumentStore:
+        return self._session.documents
+
+    async def confirm(self, question: str) -> bool:
+        return await self._session.editor.ask(question, "Yes", "No") == "Yes"
 
 
 def _place(request: CompletionRequest) -> tuple[int, int]:

@@ -80,8 +80,8 @@ class Runs:
         self._model = ConfiguredChatModel(self._launcher, lambda: host.settings.agent)
         self._runs: dict[str, Run] = {}
 
-    async def run(self, request: Request, emit: Callable[[Event], None]) -> Run:
-        """To the end. Cancelling it stops the run, whose changes stay pending.
+    async def run(self, request: Request, emit: Callable[[str, Event], None]) -> Run:
+        """To the end; `emit` gets the run's id with each event. Cancelling it stops the run, whose changes stay pending.
 
         Raises: RunError; EngineError and EndpointError where no model answers at all.
         """
@@ -103,13 +103,22 @@ class Runs:
         try:
             name = await self._model.name()
             run.task = asyncio.ensure_future(
-                agent.run(request, emit, model_name=name, context=context)
+                agent.run(
+                    request,
+                    lambda event: emit(run.id, event),
+                    model_name=name,
+                    context=context,
+                )
             )
-            run.finished = await run.task
+            await asyncio.wait([run.task])
         except BaseException:
-            if not run.pending:
+            if run.task is not None:
+                run.task.cancel()
+            elif not run.pending:
                 del self._runs[run.id]
             raise
+        if not run.task.cancelled():
+            run.finished = run.task.result()
         return run
 
     def stop(self, id: str | None = None) -> int:
