@@ -1,6 +1,5 @@
 """Search: BM25 over words, vectors, and what names the code, as one ranking."""
 
-import logging
 import re
 import time
 from collections.abc import Sequence
@@ -12,9 +11,10 @@ from composer_index.embedding.embedder import Embedder
 from composer_index.search.boost import Candidate, boost
 from composer_index.search.fuse import fuse
 from composer_index.search.history import History
+from composer_index.search.meaning import NUM_CANDIDATES, Meaning
 from composer_index.search.related import find_related
 from composer_index.search.rerank import DEPTH as RERANK_DEPTH
-from composer_index.search.rerank import Reranker, reranked
+from composer_index.search.rerank import Reranker, is_question, reranked
 from composer_index.search.result import Result
 from composer_index.search.shadow import SHADOW, Shadow
 from composer_index.search.symbols import find_symbols
@@ -24,10 +24,6 @@ from composer_index.words import query_words, split_words
 if TYPE_CHECKING:
     from composer_index.store.store import Store
 
-logger = logging.getLogger(__name__)
-
-NUM_CANDIDATES = 100
-"""Of each kind of search, before they are fused."""
 _SPARE = 5
 """Results more than wanted: a chunk may have been replaced since it was found."""
 
@@ -49,12 +45,13 @@ class Searcher:
     """Answers from the store and from unsaved buffers. Safe to use from several threads."""
 
     def __init__(
-        self, store: "Store", *embedders: Embedder, reranker: Reranker | None = None
+        self, store: "Store", table: Embedder | None = None, reranker: Reranker | None = None
     ) -> None:
-        """Of `embedders` that one is used whose vectors the store answers with."""
+        """`table` embedded the store's files and the shadow."""
         self._store = store
-        self._embedders = {embedder.name: embedder for embedder in embedders}
-        self._reranker = reranker
+        self.meaning = Meaning(store, table)
+        self.reranker = reranker
+        """None: results stay as they are ranked."""
         self._weights = _StoreWeights(store)
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="search")
         self.shadow = Shadow()
@@ -68,7 +65,8 @@ class Searcher:
         shadow = self.shadow
         words = query_words(query)
         chosen = Filter(path_glob=path_glob or "", language=language or "")
-        meaning = self._threads.submit(self._by_meaning, query, chosen, shadow)
+        reranker = self.reranker if is_question(query) else None
+        meaning = self._threads.submit(self.meaning.nearest, query, chosen, shadow)
         by_words = self._by_words(words, chosen, shadow)
         by_meaning = meaning.result()
         # Hits by words come last, so that theirs are kept: they know Lance's row.
@@ -78,7 +76,7 @@ class Searcher:
             (hits[key], score * _boost(query, words, hits[key])) for key, score in fused.items()
         ]
         ranking.sort(key=lambda each: -each[1])
-        wanted = max(k, RERANK_DEPTH) if self._reranker else k
+        wanted = max(k, RERANK_DEPTH) if reranker else k
         chunks = self._chunks([hit for hit, _ in ranking[: wanted + _SPARE]], shadow)
         meant = _scores(by_meaning)
         results = [
@@ -86,8 +84,8 @@ class Searcher:
             for hit, score in ranking[: wanted + _SPARE]
             if (key := (hit.path, hit.ordinal)) in chunks
         ]
-        if self._reranker:
-            results = reranked(self._reranker, query, results[:wanted])
+        if reranker:
+            results = reranked(reranker, query, results[:wanted])
         return results[:k]
 
     def definitions(self, name: str) -> list[FoundDefinition]:
@@ -130,19 +128,6 @@ class Searcher:
         stored = replace(chosen, without=shadow.paths)
         hits = self._store.match_words(words, NUM_CANDIDATES, stored)
         return _best(hits + shadow.match_words(words, chosen, self._weights))
-
-    def _by_meaning(self, query: str, chosen: Filter, shadow: Shadow) -> list[Hit]:
-        embedder = self._embedders.get(self._store.embedder)
-        if embedder is None:
-            return []
-        try:
-            vector = embedder.embed([query])[0]
-        except OSError as error:
-            logger.warning("search goes without meaning: %s", error)
-            return []
-        stored = replace(chosen, without=shadow.paths)
-        hits = self._store.nearest(embedder.name, vector, NUM_CANDIDATES, stored)
-        return _best(hits + shadow.nearest(vector, chosen))
 
     def _chunks(self, hits: Sequence[Hit], shadow: Shadow) -> dict[_Key, StoredChunk]:
         chunks = dict(self._store.chunks_at([hit for hit in hits if hit.generation != SHADOW]))

@@ -157,9 +157,15 @@ class Unreachable:
 def test_a_reranker_has_the_last_word_while_it_can_be_reached(store: Store):
     for number in range(5):
         put(store, f"f{number}.py", "parse " * (number + 1))
-    plain = paths(Searcher(store), "parse")
-    assert paths(Searcher(store, reranker=Backwards()), "parse") == plain[::-1]
-    assert paths(Searcher(store, reranker=Unreachable()), "parse") == plain
+    plain = paths(Searcher(store), "parse text")
+    assert paths(Searcher(store, reranker=Backwards()), "parse text") == plain[::-1]
+    assert paths(Searcher(store, reranker=Unreachable()), "parse text") == plain
+
+
+def test_a_word_alone_is_not_reranked(store: Store):
+    for number in range(5):
+        put(store, f"f{number}.py", "parse " * (number + 1))
+    assert paths(Searcher(store, reranker=Backwards()), "parse") == paths(Searcher(store), "parse")
 
 
 def test_an_embedder_that_cannot_be_reached_costs_only_meaning(store: Store):
