@@ -10,7 +10,7 @@ the newest.
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -235,8 +235,8 @@ class Store:
             table.delete(paths_in(old))
             table.add(rows.vector_rows(chunks, vectors))
 
-    def switch_embedder(self, embedder: str) -> None:
-        """Lets `embedder`'s vectors answer from now on; the former ones are removed.
+    def switch_embedder(self, embedder: str, keep: Collection[str] = ()) -> None:
+        """Lets `embedder`'s vectors answer from now on; those of all others but `keep` are removed.
 
         Raises: NotWriterError, StoreFullError, StoreBrokenError.
         """
