@@ -16,6 +16,9 @@ logger = logging.getLogger(__name__)
 BUFFER_DELAY_S = 0.3
 """After the last keystroke, before unsaved text is sent: a worker at low priority, and nothing on
 the keystroke's path, has to keep up."""
+RECONCILE_S = 10.0
+"""Between two reconciles that clients ask for: whoever goes to and fro between two windows makes the
+worker look at every file each time."""
 
 
 class IndexHost(Protocol):
@@ -51,6 +54,8 @@ class IndexService:
         self._sending: dict[str, asyncio.TimerHandle] = {}
         self._opened: dict[str, tuple[str, ...]] = {}
         self._is_paused = False
+        self._reconciling: asyncio.TimerHandle | None = None
+        self._must_reconcile = False
         self._restart: asyncio.Future[None] | None = None
         self._client = IndexClient(
             command(), log=state_dir() / "index.log", state=self._state, on_event=self._on_event
@@ -63,17 +68,23 @@ class IndexService:
     async def refresh(self) -> None:
         """Start the worker if there is a folder to index; follow the settings and the folders."""
         wanted = self._wanted()
-        for root in self._opened.keys() - wanted.keys():
+        gone = self._opened.keys() - wanted.keys()
+        for root in gone:
             self._client.notify("close", {"root": root})
         for root, include_secret in wanted.items():
             if self._opened.get(root) != include_secret:
                 self._client.notify("open", {"root": root, "include_secret": include_secret})
+        if self._is_paused:
+            self._client.notify("pause", {"paused": True})
         self._opened = wanted
+        for root in gone:
+            self._host.on_index_progress(root, 0, 0)
         if wanted:
             await self._client.start()
 
     async def close(self) -> None:
-        for timer in self._sending.values():
+        timers = [*self._sending.values(), *([self._reconciling] if self._reconciling else [])]
+        for timer in timers:
             timer.cancel()
         if self._restart is not None:
             self._restart.cancel()
@@ -104,8 +115,23 @@ class IndexService:
         self._client.notify("changed", {"paths": list(paths)})
 
     def reconcile(self) -> None:
-        """Anything may have changed, as while the window was away."""
+        """Anything may have changed, as while the window was away. Of many calls within
+        `RECONCILE_S` only the first takes effect at once, and the last when that time is over."""
+        if self._reconciling is None:
+            self._reconcile()
+        else:
+            self._must_reconcile = True
+
+    def _reconcile(self) -> None:
+        self._must_reconcile = False
         self._client.notify("reconcile", {})
+        loop = asyncio.get_running_loop()
+        self._reconciling = loop.call_later(RECONCILE_S, self._may_reconcile_again)
+
+    def _may_reconcile_again(self) -> None:
+        self._reconciling = None
+        if self._must_reconcile:
+            self._reconcile()
 
     def pause(self, *, paused: bool) -> None:
         self._is_paused = paused
@@ -168,7 +194,9 @@ class IndexService:
 
     def _on_event(self, method: str, params: Mapping[str, Any]) -> None:
         if method == "progress":
-            self._host.on_index_progress(params["root"], params["done"], params["left"])
+            # What the worker said before it closed a folder may come after.
+            if params["root"] in self._opened:
+                self._host.on_index_progress(params["root"], params["done"], params["left"])
         elif method == "message":
             self._host.on_index_message(params["message"])
         elif method == "ended":

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import psutil
 import pytest
 
 from composer_lsp.config import IndexSettings
+from composer_lsp.index import service as service_module
 from composer_lsp.index.client import WorkerError
 from composer_lsp.index.service import IndexService
 from tests.support.workers import workers_of
@@ -229,6 +231,43 @@ async def test_nothing_to_index_says_why(
         with pytest.raises(WorkerError, match=told):
             await service.search("anything")
         assert not workers_of(psutil.Process())
+
+
+COUNTING_WORKER = """
+import asyncio
+from composer_index.worker.channel import Channel
+
+num_reconciled = 0
+
+async def open(params):
+    pass
+
+async def reconcile(params):
+    global num_reconciled
+    num_reconciled += 1
+
+async def status(params):
+    return [num_reconciled]
+
+asyncio.run(Channel({each.__name__: each for each in (open, reconcile, status)}).run())
+"""
+
+
+@pytest.mark.parametrize(("pause_s", "num_reconciled"), [(600.0, 1), (0.01, 2)])
+async def test_of_many_calls_to_reconcile_the_first_and_the_last_take_effect(
+    roots: list[str], monkeypatch: pytest.MonkeyPatch, pause_s: float, num_reconciled: int
+):
+    monkeypatch.setattr(service_module, "RECONCILE_S", pause_s)
+    command = [sys.executable, "-c", COUNTING_WORKER]
+    service = IndexService(Window(roots), command=lambda: command)
+    async with asyncio.timeout(LIMIT_S):
+        await service.refresh()
+        for _ in range(5):
+            service.reconcile()
+        while await service.status() != [num_reconciled]:
+            await asyncio.sleep(0.01)
+        assert await service.status() == [num_reconciled]
+        await service.close()
 
 
 async def test_the_worker_leaves_with_its_window(roots: list[str]):
