@@ -242,12 +242,9 @@ class Store:
         """
         with self._writing("switching the embedder") as database:
             assert self._current is not None
-            former = self._current.embedder
-            if former == embedder:
-                return
-            self._write_current(replace(self._current, embedder=embedder))
-            if former:
-                database.drop_vectors(former)
+            if self._current.embedder != embedder:
+                self._write_current(replace(self._current, embedder=embedder))
+            database.drop_vectors_except({embedder, *keep})
 
     # Questions: everyone's.
 
