@@ -60,6 +60,7 @@ def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     # Slow to import, and not needed for `--help`.
     from composer_index.store.errors import StoreError
+    from composer_index.store.sql import GlobError
 
     actions: dict[str, Callable[[argparse.Namespace], None]] = {
         "build": _build,
@@ -72,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.root.is_dir():
             raise _FailedError(f"{args.root} is no folder")
         actions[args.action](args)
-    except (_FailedError, StoreError) as error:
+    except (_FailedError, StoreError, GlobError) as error:
         if args.json:
             _print_json({"error": str(error)})
         else:

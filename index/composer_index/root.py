@@ -224,11 +224,12 @@ class RootIndex:
 
     @property
     def state(self) -> State:
-        indexer = self._indexer
-        if indexer is None or self._store is None:
+        # Another thread may close it meanwhile.
+        store, indexer = self._store, self._indexer
+        if store is None or indexer is None:
             return "cold"
         is_new = self._was_empty and not self._has_planned
-        if self._store.is_writer and (is_new or indexer.progress.num_left > MANY_WAITING):
+        if store.is_writer and (is_new or indexer.progress.num_left > MANY_WAITING):
             return "building"
         return "ready"
 
@@ -263,8 +264,8 @@ class RootIndex:
         return self._searcher.related(path, line, history=self._history, limit=limit)
 
     def status(self) -> Status:
-        store = self._store
-        if store is None:
+        store, indexer = self._store, self._indexer
+        if store is None or indexer is None:
             return Status(
                 root=self.root,
                 state="cold",
@@ -281,7 +282,7 @@ class RootIndex:
             is_writer=store.is_writer,
             num_files=counts.num_files,
             num_chunks=counts.num_chunks,
-            num_waiting=self.progress.num_left,
+            num_waiting=indexer.progress.num_left,
             skipped=dict(counts.num_skipped),
             disk_bytes=counts.disk_bytes,
             location=str(self.location),

@@ -35,6 +35,12 @@ def translated(what: str) -> Generator[None]:
         raise
 
 
+def is_refusal(error: StoreBrokenError) -> bool:
+    """Whether Lance would not take a question for what it says, a condition that is none among
+    others: that tells nothing of the database."""
+    return isinstance(error.__cause__, ValueError) and "Invalid input" in str(error.__cause__)
+
+
 class Database:
     """The tables of one folder. Safe to use from several threads; sees other processes' commits."""
 

@@ -19,7 +19,7 @@ from composer_index.store.records import (
     KnownFile,
     StoredChunk,
 )
-from composer_index.store.sql import condition, decode_path, paths_in
+from composer_index.store.sql import condition, decode_path, paths_in, valid
 
 _NUM_PROBES = 12
 """Partitions of the vector index that a query reads; all of them up to 200,000 chunks."""
@@ -35,7 +35,7 @@ _DEFINITION = ["path", "generation", "name", "kind", "symbol", "start_line", "en
 
 def match_words(database: Database, words: Sequence[str], limit: int, chosen: Filter) -> list[Hit]:
     """Returns the best chunks by BM25."""
-    match = lance_query.MatchQuery(" ".join(words), "words")
+    match = lance_query.MatchQuery(valid(" ".join(words)), "words")
     with translated("searching by words"):
         query = database.chunks.search(match, query_type="fts").with_row_id(True)
         return _newest(_hits(query.select([*_HIT, "_score"]), limit, chosen))
@@ -52,7 +52,7 @@ def nearest(table: Table, vector: Vectors, limit: int, chosen: Filter) -> list[H
 def word_weight(database: Database, word: str, average_length: float) -> float:
     """Returns a word's inverse document frequency, out of the score of a chunk that has it."""
     with translated("weighing a word"):
-        match = lance_query.MatchQuery(word, "words")
+        match = lance_query.MatchQuery(valid(word), "words")
         query = database.chunks.search(match, query_type="fts").select(["words", "_score"])
         rows: list[dict[str, Any]] = query.limit(1).to_list()
         if not rows:
@@ -73,7 +73,8 @@ def average_length(database: Database) -> float:
 
 def mentions(database: Database, name: str, limit: int) -> list[StoredChunk]:
     """Returns chunks whose text has the identifier `name`."""
-    exact = lance_query.MatchQuery(name, "identifiers", operator=lance_query.FullTextOperator.AND)
+    operator = lance_query.FullTextOperator.AND
+    exact = lance_query.MatchQuery(valid(name), "identifiers", operator=operator)
     with translated("searching by identifier"):
         query = database.chunks.search(exact, query_type="fts").select([*_CHUNK, "_score"])
         return _newest(map(_chunk, query.limit(limit).to_list()))

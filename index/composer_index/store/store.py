@@ -21,7 +21,7 @@ import numpy as np
 from composer_index.chunk import SkippedFile
 from composer_index.embedding.embedder import Vectors
 from composer_index.store import reading, rows, schema, upkeep
-from composer_index.store.database import Database, translated
+from composer_index.store.database import Database, is_refusal, translated
 from composer_index.store.errors import (
     NotWriterError,
     StoreBrokenError,
@@ -414,8 +414,9 @@ class Store:
                 # Perhaps only replaced while being read: look again before giving it up.
                 self._seen = None
                 if is_last:
-                    logger.warning("the index cannot be read: %s", error)
-                    self._repair(str(error))
+                    logger.warning("the index does not answer: %s", error)
+                    if not is_refusal(error):
+                        self._repair(str(error))
             except StoreError as error:
                 logger.warning("the index does not answer: %s", error)
                 return nothing

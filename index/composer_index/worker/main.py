@@ -19,11 +19,14 @@ from typing import Any, TypeVar
 
 from composer_index.root import RootIndex
 from composer_index.store.records import StoreEvent
+from composer_index.store.sql import GlobError
 from composer_index.worker.channel import Channel, Handler, Params, RefusedError
 from composer_index.worker.keeper import Keeper
 
 _NICENESS = 10
 _NUM_SEARCH_THREADS = 2
+_MAX_LIMIT = 1000
+_MAX_LINE = 1 << 31
 
 _Answer = TypeVar("_Answer")
 
@@ -58,7 +61,9 @@ class Worker:
 
     async def open(self, params: Params) -> None:
         """`root`, an absolute path; `include_secret`, patterns. Opened again, it is replaced."""
-        root = params["root"]
+        root = _text(params, "root")
+        if not Path(root).is_absolute():
+            raise RefusedError(f"a folder is opened by an absolute path, not by {root!a}")
         await self.close({"root": root})
         loop = asyncio.get_running_loop()
 
@@ -104,48 +109,46 @@ class Worker:
 
     async def search(self, params: Params) -> Any:
         """`query`, `limit`; `glob`, `language`, `root`, or null."""
-        limit = params["limit"]
+        query, limit = _text(params, "query"), _limit(params)
+        glob, language = _text_or_none(params, "glob"), _text_or_none(params, "language")
         found: list[dict[str, Any]] = []
         for root, keeper in self._chosen(params).items():
-            results = await self._ask(
-                keeper.index.search,
-                params["query"],
-                limit,
-                params.get("glob"),
-                params.get("language"),
-            )
+            try:
+                results = await self._ask(keeper.index.search, query, limit, glob, language)
+            except GlobError as error:
+                raise RefusedError(str(error)) from error
             found += ({"root": root, **asdict(result)} for result in results)
         found.sort(key=lambda result: -result["score"])
         return {"results": found[:limit], "states": self._states()}
 
     async def definitions(self, params: Params) -> Any:
         """`name`."""
-        return await self._gather(params, lambda index: index.definitions(params["name"]))
+        name = _text(params, "name")
+        return await self._gather(params, lambda index: index.definitions(name))
 
     async def references(self, params: Params) -> Any:
         """`name`, `limit`."""
-        return await self._gather(
-            params, lambda index: index.references(params["name"], params["limit"])
-        )
+        name, limit = _text(params, "name"), _limit(params)
+        return await self._gather(params, lambda index: index.references(name, limit))
 
     async def symbols(self, params: Params) -> Any:
         """`query`, `limit`."""
-        return await self._gather(
-            params, lambda index: index.symbols(params["query"], params["limit"])
-        )
+        query, limit = _text(params, "query"), _limit(params)
+        return await self._gather(params, lambda index: index.symbols(query, limit))
 
     async def related(self, params: Params) -> Any:
         """`path`, absolute; `line`, 1-based; `limit`."""
+        line, limit = _number(params, "line", most=_MAX_LINE), _limit(params)
         return [
             {"root": keeper.index.root, **asdict(each)}
-            for keeper, path in self._holding(params["path"])
-            for each in await self._ask(keeper.index.related, path, params["line"], params["limit"])
+            for keeper, path in self._holding(_text(params, "path"))
+            for each in await self._ask(keeper.index.related, path, line, limit)
         ]
 
     async def status(self, params: Params) -> Any:
         return [
             {**asdict(await self._ask(keeper.index.status)), "paused": keeper.is_paused}
-            for keeper in self._keepers.values()
+            for keeper in tuple(self._keepers.values())
         ]
 
     async def rebuild(self, params: Params) -> Any:
@@ -158,7 +161,7 @@ class Worker:
     def _chosen(self, params: Params) -> dict[str, Keeper]:
         root = params.get("root")
         if root is None:
-            return self._keepers
+            return dict(self._keepers)  # A folder may be closed while others are asked.
         if root not in self._keepers:
             raise RefusedError(f"{root} is no folder of this workspace")
         return {root: self._keepers[root]}
@@ -190,6 +193,28 @@ class Worker:
 
     def _tell_of(self, root: str) -> Callable[[str, Params], None]:
         return lambda method, params: self._channel.tell(method, {"root": root, **params})
+
+
+def _text(params: Params, name: str) -> str:
+    value = params.get(name)
+    if not isinstance(value, str):
+        raise RefusedError(f"{name} is a text, not {value!r:.80}")
+    return value
+
+
+def _text_or_none(params: Params, name: str) -> str | None:
+    return None if params.get(name) is None else _text(params, name)
+
+
+def _number(params: Params, name: str, *, most: int) -> int:
+    value = params.get(name)
+    if type(value) is not int or not 1 <= value <= most:
+        raise RefusedError(f"{name} is a whole number from 1 to {most}, not {value!r:.80}")
+    return value
+
+
+def _limit(params: Params) -> int:
+    return _number(params, "limit", most=_MAX_LIMIT)
 
 
 def main() -> None:
