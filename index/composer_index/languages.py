@@ -111,7 +111,7 @@ _TABLE = (
         is_ascii_only=True,
     ),
     Language(id="html", extensions=(".html", ".htm", ".xhtml"), grammar="html", has_hyphens=True),
-    Language(id="css", extensions=(".css",), grammar="css", has_hyphens=True),
+    Language(id="css", extensions=(".css",), grammar="css", separator=" ", has_hyphens=True),
     Language(
         id="json",
         extensions=(".json", ".webmanifest", ".geojson", ".ipynb"),

@@ -30,6 +30,9 @@ _MAX_ERROR_CHILDREN = 2000
 _MAX_DEPTH = 400
 """Nodes below define nothing of use, and deep ones cost a cursor more."""
 
+_INHERITS = re.compile(r"; inherits: (\w+)\n")
+"""As nvim-treesitter writes it."""
+
 _ASCII = bytes(range(0x80)) + b"x" * 0x80
 _MAX_TAGS = 60_000
 _MAX_TAG_DEPTH = 5000
@@ -61,10 +64,14 @@ def load(language: Language) -> Grammar | None:
     module = import_module(f"tree_sitter_{language.grammar}")
     entry: Callable[[], object] = getattr(module, language.entry)
     grammar = tree_sitter.Language(entry())
-    query = (files("composer_index.parsing") / "queries" / f"{language.grammar}.scm").read_text(
-        "utf-8"
-    )
-    return Grammar(grammar, tree_sitter.Query(grammar, query))
+    return Grammar(grammar, tree_sitter.Query(grammar, _query(language.grammar)))
+
+
+def _query(name: str) -> str:
+    """The query of that name, with the one before it that its first line may name."""
+    query = (files("composer_index.parsing") / "queries" / f"{name}.scm").read_text("utf-8")
+    inherited = _INHERITS.match(query)
+    return _query(inherited[1]) + query if inherited else query
 
 
 def parse_tree(language: Language, grammar: Grammar, source: bytes) -> tree_sitter.Tree | None:

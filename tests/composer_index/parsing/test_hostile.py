@@ -12,7 +12,7 @@ from composer_index.chunk import ParsedFile, SkippedFile
 from composer_index.languages import LANGUAGES
 from composer_index.parsing import parse_file, skip
 from composer_index.parsing.grammar import load, matches, parse_tree
-from tests.composer_index.parsing.test_definitions import CASES
+from tests.composer_index.parsing import test_definitions, test_real_code
 
 GRAMMARS = sorted(one.id for one in LANGUAGES.values() if one.grammar)
 EXTENSIONS = [one.extensions[0] for one in LANGUAGES.values() if one.extensions]
@@ -78,7 +78,7 @@ def test_random_punctuation(extension: str, text: str) -> None:
 
 
 @few
-@given(st.sampled_from(CASES), st.data())
+@given(st.sampled_from([*test_definitions.CASES, *test_real_code.CASES]), st.data())
 def test_mutated_sources(case: object, data: st.DataObject) -> None:
     source = bytearray(case.source.encode() * data.draw(st.integers(1, 12)))  # type: ignore[attr-defined]
     for _ in range(data.draw(st.integers(1, 8))):

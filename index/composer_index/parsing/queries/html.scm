@@ -1,6 +1,9 @@
 (element (start_tag (attribute
   (attribute_name) @if.id
-  (quoted_attribute_value (attribute_value) @name)))) @field
+  [(attribute_value) @name (quoted_attribute_value (attribute_value) @name)]))) @field
+(element (self_closing_tag (attribute
+  (attribute_name) @if.id
+  [(attribute_value) @name (quoted_attribute_value (attribute_value) @name)]))) @field
 
 (attribute
   (attribute_name) @if.src
