@@ -8,6 +8,7 @@ for result in index.search("where are redirects followed"):
 """
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -20,6 +21,7 @@ from composer_index.files.changes import Batch
 from composer_index.files.listing import list_files
 from composer_index.files.read import ReadError, read_file
 from composer_index.ignores.rules import Rules
+from composer_index.indexing.visits import CHANGED, FOUND, OPENED, Visits
 from composer_index.parsing import parse_file
 from composer_index.parsing.skip import MAX_BYTES
 from composer_index.parsing.text import to_utf8
@@ -34,8 +36,11 @@ from composer_index.store.records import FoundDefinition, StoreEvent
 from composer_index.words import split_words
 
 if TYPE_CHECKING:
+    from composer_index.embedding.served import ServedEmbedder
+    from composer_index.indexing.backfill import Backfill
     from composer_index.indexing.indexer import Indexer, Progress
     from composer_index.search.query import Reference, Searcher
+    from composer_index.search.rerank import Reranker
     from composer_index.store.store import Store
 
 GRACE_S = 60.0
@@ -57,6 +62,14 @@ class Status:
     """Files that are not indexed, by reason."""
     disk_bytes: int = 0
     location: str = ""
+    embedder: str = ""
+    """The name of the one whose vectors answer; empty before the first vectors."""
+    model: str = ""
+    """The embedding model that a server runs, if one is to be used; empty: none."""
+    num_unembedded: int = 0
+    """Files that wait for its vectors, as far as is known."""
+    model_problem: str = ""
+    """Why it does not answer; empty if it did when it was last asked."""
 
 
 class RootIndex:
@@ -77,6 +90,7 @@ class RootIndex:
         self._rules = Rules(root, include_secret=include_secret)
         self._include_secret = include_secret
         self._on_event = on_event
+        self._cache_dir = cache_dir
         self.location = store_location(cache_dir, root)
         self._store: Store | None = None
         self._searcher: Searcher | None = None
@@ -87,6 +101,11 @@ class RootIndex:
         self._has_planned = False
         self._was_empty = True
         self._history = History(self.root)
+        self._visits = Visits()
+        self._models: tuple[ServedEmbedder | None, Reranker | None] = (None, None)
+        self.backfill: Backfill | None = None
+        """Fills in the vectors of `use_models`' embedder; None without one, and before `open`."""
+        self._asked_at = float("-inf")
 
     @property
     def root(self) -> str:
@@ -112,13 +131,14 @@ class RootIndex:
         searcher = Searcher(self._store, self._embedder)
         searcher.shadow = self._shadow()
         self._searcher = searcher
+        self.use_models(*self._models)
 
     def close(self) -> None:
         """Let another process write."""
         if self._store is not None and self._indexer is not None:
             self._indexer.close()
             self._store.close()
-        self._store = self._searcher = self._indexer = None
+        self._store = self._searcher = self._indexer = self.backfill = None
 
     # Keeping current: one thread. -----------------------------------------------------------------
 
@@ -135,10 +155,14 @@ class RootIndex:
         """Take hints of what changed. Raises what `Store`'s changes raise."""
         self._indexing().forget_folders(batch.folders)
         self._indexing().touch(batch.paths)
+        self._visits.add(batch.paths, CHANGED)
 
     def step(self) -> bool:
         """Index one batch; whether more is left. Raises what `Store`'s changes raise."""
-        return self._indexing().step()
+        is_more = self._indexing().step()
+        if self.backfill is not None:
+            self.backfill.add(self._indexing().stored)
+        return is_more
 
     def compact(self, *, grace_s: float = GRACE_S) -> bool:
         """One step of upkeep for idle times; whether to call again, `grace_s` seconds from now. What
@@ -176,6 +200,52 @@ class RootIndex:
         """What the last `plan` wants the user told."""
         return self._indexing().listing.notices
 
+    # A server's models ----------------------------------------------------------------------------
+
+    def use_models(self, embedder: "ServedEmbedder | None", reranker: "Reranker | None") -> None:
+        """Have models that a server runs take part in searches from now on; any thread.
+
+        The embedder's vectors have to be filled in first: by `fill`, or step by step by `backfill`.
+        Until then, and for files that changed since, the table answers.
+        """
+        self._models = embedder, reranker
+        if self._searcher is None or self._store is None:
+            return
+        from composer_index.indexing.backfill import Backfill
+
+        self.backfill = embedder and Backfill(
+            self._store, embedder, self._cache_dir, self._visits, self.root
+        )
+        self._searcher.meaning.use(embedder, self.backfill and self.backfill.is_waiting)
+        self._searcher.reranker = reranker
+
+    def use_table(self) -> None:
+        """Drop the vectors of all models: the table answers. Raises what `Store`'s changes raise."""
+        if self._opened().embedder:
+            self._opened().switch_embedder(self.table_name)
+
+    def fill(self, on_progress: Callable[[int], None] = lambda num_left: None) -> None:
+        """Have the embedder of `use_models` embed everything, to the end; `on_progress` is told the
+        files left.
+
+        Raises: ModelServerError, and what `Store`'s changes raise.
+        """
+        from composer_index.indexing.backfill import fill
+
+        assert self.backfill is not None, "use_models comes first"
+        fill(self.backfill, self.table_name, on_progress)
+
+    @property
+    def table_name(self) -> str:
+        """The name of the embedder whose vectors are always there."""
+        assert self._embedder is not None, "open comes first"
+        return self._embedder.name
+
+    @property
+    def quiet_s(self) -> float:
+        """Seconds since the last search."""
+        return time.monotonic() - self._asked_at
+
     # Unsaved buffers ------------------------------------------------------------------------------
 
     def set_buffer(self, path: str, text: str | None) -> None:
@@ -187,6 +257,8 @@ class RootIndex:
         parsed = (
             None if text is None else self._parsed_buffer(path, text.encode("utf-8", "replace"))
         )
+        if parsed is not None:
+            self._visits.add([path], OPENED)
         with self._buffers_lock:
             if parsed is None:
                 self._buffers.pop(path, None)
@@ -239,7 +311,9 @@ class RootIndex:
         """The `k` best places for a question or some words, best first. While the index is not
         complete, text is searched as well; such results know no language and no symbol."""
         searcher = self._searcher
+        self._asked_at = time.monotonic()
         found = searcher.search(query, k, path_glob, language) if searcher else []
+        self._visits.add(dict.fromkeys(result.path for result in found), FOUND)
         if self.state == "ready" or language:
             return found
         rules = Rules(self.root, include_secret=self._include_secret)
@@ -276,6 +350,8 @@ class RootIndex:
                 location=str(self.location),
             )
         counts = store.counts()
+        embedder, backfill = self._models[0], self.backfill
+        model = embedder.server.served.model if embedder else ""
         return Status(
             root=self.root,
             state=self.state,
@@ -286,6 +362,10 @@ class RootIndex:
             skipped=dict(counts.num_skipped),
             disk_bytes=counts.disk_bytes,
             location=str(self.location),
+            embedder=store.embedder,
+            model=model,
+            num_unembedded=backfill.num_left if backfill else 0,
+            model_problem=embedder.server.problem if embedder else "",
         )
 
     def _opened(self) -> "Store":

@@ -57,6 +57,8 @@ class Indexer:
         self._num_in_batch = 0
         self.listing = Listing()
         """What the last `plan` skipped, and what it wants the user told."""
+        self.stored: tuple[str, ...] = ()
+        """The files that the last `step` stored, which have the table's vectors and no others."""
         self.must_purge = False
         """Files that are there became hidden: their text has to leave the disk too."""
 
@@ -144,6 +146,7 @@ class Indexer:
         self._journal.end()
         parsed = [(each, stat) for each, stat in read if isinstance(each, ParsedFile)]
         self._store.upsert_files(self._embedded(parsed))
+        self.stored = tuple(each.path for each, _ in parsed)
         self._store.mark_skipped(
             (each, stat) for each, stat in read if isinstance(each, SkippedFile)
         )

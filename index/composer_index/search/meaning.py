@@ -31,31 +31,39 @@ class Meaning:
         """`table` embeds the unsaved buffers too; None: only words are searched."""
         self._store = store
         self._table = table
-        self.served: ServedEmbedder | None = None
-        """The model that answers, once the store's current vectors are its own."""
-        self.is_waiting: Callable[[str], bool] = lambda path: False
-        """Whether a file has no vectors by `served` yet."""
+        self._served: tuple[ServedEmbedder, Callable[[str], bool]] | None = None
+
+    def use(
+        self, embedder: ServedEmbedder | None, is_waiting: Callable[[str], bool] | None
+    ) -> None:
+        """Have a model answer, or none, once the store's vectors are its own. `is_waiting`: whether
+        a file has none by it yet."""
+        self._served = (embedder, is_waiting) if embedder and is_waiting else None
 
     def nearest(self, query: str, chosen: Filter, shadow: Shadow) -> list[Hit]:
         """Returns the chunks most like the query, best first."""
-        by_model = self._by_model(query, replace(chosen, without=shadow.paths))
+        served = self._served
+        by_model = served and self._by_model(
+            served[0], query, replace(chosen, without=shadow.paths)
+        )
         by_table = self._by_table(query, chosen, shadow)
-        if by_model is None:
+        if served is None or by_model is None:
             return by_table
+        _, is_waiting = served
         # What the model has no vectors for is ranked by the table, on the model's scale.
         ratio = _best(by_model) / _best(by_table)
         rest = [
             replace(hit, score=hit.score * ratio)
             for hit in by_table
-            if hit.path in shadow.paths or self.is_waiting(hit.path)
+            if hit.path in shadow.paths or is_waiting(hit.path)
         ]
         waiting = {hit.path for hit in rest}
         return _sorted([hit for hit in by_model if hit.path not in waiting] + rest)
 
-    def _by_model(self, query: str, chosen: Filter) -> list[Hit] | None:
+    def _by_model(self, served: ServedEmbedder, query: str, chosen: Filter) -> list[Hit] | None:
         """None where the model does not answer."""
-        served, stored = self.served, self._store.embedder
-        if served is None or not served.made(stored):
+        stored = self._store.embedder
+        if not served.made(stored):
             return None
         try:
             vector = served.embed_query(query)
@@ -64,7 +72,8 @@ class Meaning:
             return None
         if served.name != stored:  # It has other dimensions now.
             return None
-        return self._store.nearest(stored, vector, NUM_CANDIDATES, chosen)
+        # None where its vectors were dropped just now, for another model's.
+        return self._store.nearest(stored, vector, NUM_CANDIDATES, chosen) or None
 
     def _by_table(self, query: str, chosen: Filter, shadow: Shadow) -> list[Hit]:
         if self._table is None:

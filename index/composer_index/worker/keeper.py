@@ -47,6 +47,9 @@ class Keeper:
         self._work = asyncio.Event()
         self._work.set()
         self._told_notices: set[str] = set()
+        self._is_idle = False
+        self.on_idle: Callable[[], None] = lambda: None
+        """Called whenever nothing is left to be indexed."""
         self._tasks = [
             asyncio.create_task(self._keep_current()),
             asyncio.create_task(self._watch()),
@@ -57,6 +60,11 @@ class Keeper:
     @property
     def is_paused(self) -> bool:
         return self._is_paused
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether this process writes the index, it is up to date, and nothing is paused."""
+        return self._is_idle and not self._work.is_set()
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -76,6 +84,10 @@ class Keeper:
         self._is_paused = paused
         self._work.set()
 
+    def tidy(self) -> None:
+        """The store was changed by another hand, and will want tidying up."""
+        self._work.set()
+
     async def rebuild(self) -> None:
         """Forget everything and index anew. Raises: NotWriterError, StoreFullError."""
         await self._write(self.index.clear)
@@ -91,15 +103,15 @@ class Keeper:
         async with aclosing(batches(rules)) as found:
             async for batch in found:
                 if batch.notice:
-                    self._notice(batch.notice)
+                    self.notice(batch.notice)
                 self._take(batch)
-        self._notice(f"{self.index.root} is gone; its index stays as it is")
+        self.notice(f"{self.index.root} is gone; its index stays as it is")
 
     async def _keep_current(self) -> None:
         try:
             await self._write(self.index.open)
         except StoreError as error:
-            self._notice(f"No index for {self.index.root}: {error}. Search goes on from text")
+            self.notice(f"No index for {self.index.root}: {error}. Search goes on from text")
             return
         while True:
             wait_s = await self._work_through()
@@ -108,6 +120,7 @@ class Keeper:
     async def _work_through(self) -> float | None:
         """Do what there is to do; how long to wait before trying again, None: until there is more."""
         self._work.clear()
+        self._is_idle = False
         try:
             if not await self._write(self.index.become_writer):
                 return TAKEOVER_S
@@ -115,6 +128,8 @@ class Keeper:
                 is_more = await self._do_some()
                 self._tell_progress()
                 if not is_more and not self._work.is_set():
+                    self._is_idle = True
+                    self.on_idle()
                     return await self._tidy_up()
                 self._work.clear()
         except StoreFullError:  # The store has told it. What was under way is planned anew.
@@ -132,10 +147,12 @@ class Keeper:
         hints, self._hints = self._hints, Batch()
         if self._must_plan or hints.is_overflow:
             self._must_plan = True
+            return False
+        if self._must_plan:
             await self._write(self.index.plan)
             self._must_plan = False
             for notice in self.index.notices:
-                self._notice(notice)
+                self.notice(notice)
         elif hints.paths or hints.folders:
             await self._write(self.index.note, hints)
         return await self._write(self.index.step)
@@ -164,13 +181,14 @@ class Keeper:
     def _on_done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("%s is not kept current any more", self.index.root, exc_info=error)
-            self._notice(f"The index of {self.index.root} is not kept current any more: {error!r}")
+            self.notice(f"The index of {self.index.root} is not kept current any more: {error!r}")
 
     def _tell_progress(self) -> None:
         progress = self.index.progress
         self._tell("progress", {"done": progress.num_done, "left": progress.num_left})
 
-    def _notice(self, text: str) -> None:
+    def notice(self, text: str) -> None:
+        """Tell the user, once."""
         if text not in self._told_notices:
             self._told_notices.add(text)
             logger.warning("%s", text.encode(errors="backslashreplace").decode())

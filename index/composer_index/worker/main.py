@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from composer_index.root import RootIndex
+from composer_index.search.rerank import ServedReranker
 from composer_index.store.records import StoreEvent
 from composer_index.store.sql import GlobError
 from composer_index.worker.channel import Channel, Handler, Params, RefusedError
+from composer_index.worker.filling import Filler
 from composer_index.worker.keeper import Keeper
 
 _NICENESS = 10
@@ -37,7 +39,12 @@ class Worker:
         self._keepers: dict[str, Keeper] = {}
         self._writing = ThreadPoolExecutor(1, "index")
         self._searching = ThreadPoolExecutor(_NUM_SEARCH_THREADS, "ask")
+        self._embedding = ThreadPoolExecutor(1, "embed")
+        self._fillers: dict[str, Filler] = {}
+        self._embedder: ServedEmbedder | None = None
+        self._reranker: ServedReranker | None = None
         handlers: tuple[Handler, ...] = (
+            self.models,
             self.open,
             self.close,
             self.buffer,
@@ -59,6 +66,22 @@ class Worker:
 
     # Notifications. -------------------------------------------------------------------------------
 
+    async def models(self, params: Params) -> None:
+        """`embedder` and `reranker`: the fields of `ServedModel`, or null for none. Comes before the
+        folders, and again when the settings, or the place of the engine, change."""
+        loop = asyncio.get_running_loop()
+        nothing: Params = {}
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(self._channel.tell, "engine_wanted", nothing)
+
+        embedder, reranker = params["embedder"], params["reranker"]
+        self._embedder = embedder and ServedEmbedder(ModelServer(ServedModel(**embedder), wake))
+        self._reranker = reranker and ServedReranker(ModelServer(ServedModel(**reranker), wake))
+        for root, keeper in self._keepers.items():
+            await self._ask(keeper.index.use_models, self._embedder, self._reranker)
+            self._fillers[root].nudge()
+
     async def open(self, params: Params) -> None:
         """`root`, an absolute path; `include_secret`, patterns. Opened again, it is replaced."""
         root = _text(params, "root")
@@ -77,11 +100,22 @@ class Worker:
             include_secret=tuple(params.get("include_secret", ())),
             on_event=on_event,
         )
-        self._keepers[root] = Keeper(index, self._writing, self._tell_of(root))
+        index.use_models(self._embedder, self._reranker)
+        keeper = self._keepers[root] = Keeper(index, self._writing, self._tell_of(root))
+        filler = self._fillers[root] = Filler(
+            index,
+            is_idle=lambda: keeper.is_idle,
+            on_stored=keeper.tidy,
+            notice=keeper.notice,
+            writing=self._writing,
+            embedding=self._embedding,
+        )
+        keeper.on_idle = filler.nudge
 
     async def close(self, params: Params) -> None:
         """`root`."""
         if (keeper := self._keepers.pop(params["root"], None)) is not None:
+            await self._fillers.pop(params["root"]).close()
             await keeper.close()
 
     async def buffer(self, params: Params) -> None:
