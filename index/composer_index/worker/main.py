@@ -17,6 +17,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
+from composer_index.embedding.served import ServedEmbedder
+from composer_index.embedding.server import ModelServer, ServedModel
 from composer_index.root import RootIndex
 from composer_index.search.rerank import ServedReranker
 from composer_index.store.records import StoreEvent
