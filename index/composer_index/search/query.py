@@ -69,7 +69,6 @@ class Searcher:
         meaning = self._threads.submit(self.meaning.nearest, query, chosen, shadow)
         by_words = self._by_words(words, chosen, shadow)
         by_meaning = meaning.result()
-        # Hits by words come last, so that theirs are kept: they know Lance's row.
         hits = {(hit.path, hit.ordinal): hit for hit in [*by_meaning, *by_words]}
         fused = fuse(_scores(by_words), _scores(by_meaning))
         ranking = [

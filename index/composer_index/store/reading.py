@@ -2,14 +2,12 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
 
 from composer_index.embedding.embedder import Vectors
 from composer_index.store.database import Database, translated
-from composer_index.store.errors import StoreError
 from composer_index.store.lance import Table, lance_query, pa
 from composer_index.store.records import (
     FileStat,
@@ -37,8 +35,8 @@ def match_words(database: Database, words: Sequence[str], limit: int, chosen: Fi
     """Returns the best chunks by BM25."""
     match = lance_query.MatchQuery(valid(" ".join(words)), "words")
     with translated("searching by words"):
-        query = database.chunks.search(match, query_type="fts").with_row_id(True)
-        return _newest(_hits(query.select([*_HIT, "_score"]), limit, chosen))
+        query = database.chunks.search(match, query_type="fts").select([*_HIT, "_score"])
+        return _newest(_hits(query, limit, chosen))
 
 
 def nearest(table: Table, vector: Vectors, limit: int, chosen: Filter) -> list[Hit]:
@@ -83,31 +81,18 @@ def mentions(database: Database, name: str, limit: int) -> list[StoredChunk]:
 def chunks_at(database: Database, hits: Iterable[Hit]) -> dict[tuple[str, int], StoredChunk]:
     """Returns the chunks by (path, ordinal); those that have since been replaced are not among
     them."""
-    wanted = {(hit.path, hit.ordinal): hit for hit in hits}
-    found: dict[tuple[str, int], StoredChunk] = {}
-    ids = [hit.row_id for hit in wanted.values() if hit.row_id is not None]
-    if ids:
-        # Row ids are quicker than paths, and may have moved since: what they yield is compared.
-        with suppress(StoreError), translated("reading chunks"):
-            found = _those(wanted, database.chunks.take_row_ids(ids).select(_CHUNK).to_list())
-    rest = wanted.keys() - found.keys()
-    if rest:
-        ordinals = ", ".join(sorted({str(ordinal) for _, ordinal in rest}))
-        where = f"{paths_in({path for path, _ in rest})} AND ordinal IN ({ordinals})"
-        with translated("reading chunks"):
-            rows = database.chunks.search().where(where).select(_CHUNK).to_list()
-        found |= _those(wanted, rows)
-    return found
-
-
-def _those(
-    wanted: Mapping[tuple[str, int], Hit], rows: Iterable[Mapping[str, Any]]
-) -> dict[tuple[str, int], StoredChunk]:
-    found = {(chunk.path, chunk.ordinal): chunk for chunk in map(_chunk, rows)}
+    wanted = {(hit.path, hit.ordinal): hit.generation for hit in hits}
+    if not wanted:
+        return {}
+    ordinals = ", ".join(map(str, sorted({ordinal for _, ordinal in wanted})))
+    where = f"{paths_in({path for path, _ in wanted})} AND ordinal IN ({ordinals})"
+    with translated("reading chunks"):
+        rows = database.chunks.search().where(where).select(_CHUNK).to_list()
+    chunks = map(_chunk, rows)
     return {
         key: chunk
-        for key, chunk in found.items()
-        if key in wanted and chunk.generation == wanted[key].generation
+        for chunk in chunks
+        if wanted.get(key := (chunk.path, chunk.ordinal)) == chunk.generation
     }
 
 
@@ -207,13 +192,9 @@ def _hits(query: Any, limit: int, chosen: Filter) -> list[Hit]:
             names=tuple(names.split("\n")) if names else (),
             is_function=is_function,
             score=score,
-            row_id=row_id,
         )
-        for path, ordinal, generation, language, names, is_function, score, row_id in zip(
-            *(columns[name] for name in _HIT),
-            scores,
-            columns.get("_rowid", [None] * len(scores)),
-            strict=True,
+        for path, ordinal, generation, language, names, is_function, score in zip(
+            *(columns[name] for name in _HIT), scores, strict=True
         )
     ]
 

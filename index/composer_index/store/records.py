@@ -60,8 +60,6 @@ class Hit:
     """A function, a method or a macro begins in it."""
     score: float
     """BM25's, or the cosine similarity."""
-    row_id: int | None = None
-    """Where Lance has it, for a while; None if it was found elsewhere."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
