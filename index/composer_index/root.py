@@ -9,6 +9,7 @@ for result in index.search("where are redirects followed"):
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -21,6 +22,7 @@ from composer_index.files.changes import Batch
 from composer_index.files.listing import list_files
 from composer_index.files.read import ReadError, read_file
 from composer_index.ignores.rules import Rules
+from composer_index.indexing.left_out import forget_left_out, read_left_out, write_left_out
 from composer_index.indexing.visits import CHANGED, FOUND, OPENED, Visits
 from composer_index.parsing import parse_file
 from composer_index.parsing.skip import MAX_BYTES
@@ -59,7 +61,8 @@ class Status:
     num_chunks: int
     num_waiting: int
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Files that are not indexed, by reason."""
+    """Files that are not indexed, by reason; folders that are hidden as a whole count once. Those
+    that are hidden, by their names or by `.composerignore`, are counted by `plan`."""
     disk_bytes: int = 0
     location: str = ""
     embedder: str = ""
@@ -112,6 +115,11 @@ class RootIndex:
         """Without symbolic links."""
         return self._rules.root
 
+    @property
+    def is_root_there(self) -> bool:
+        """False where it was deleted, moved away or unmounted; then the index stays as it is."""
+        return Path(self.root).is_dir()
+
     def open(self) -> None:
         """Open the store. Slow (it imports lancedb), so searches before it answer from text.
 
@@ -150,6 +158,7 @@ class RootIndex:
         """Compare the files with the store. Raises what `Store`'s changes raise."""
         self._indexing().plan(open_paths=tuple(self._buffers))
         self._has_planned = True
+        write_left_out(self.location, self._indexing().listing.skipped)
 
     def note(self, batch: Batch) -> None:
         """Take hints of what changed. Raises what `Store`'s changes raise."""
@@ -188,6 +197,7 @@ class RootIndex:
     def clear(self) -> None:
         """Forget everything. Raises: NotWriterError, StoreFullError."""
         self._opened().clear()
+        forget_left_out(self.location)
         self._has_planned = False
         self._was_empty = True
 
@@ -350,6 +360,8 @@ class RootIndex:
                 location=str(self.location),
             )
         counts = store.counts()
+        skipped = Counter(counts.num_skipped)
+        skipped.update(read_left_out(self.location))
         embedder, backfill = self._models[0], self.backfill
         model = embedder.server.served.model if embedder else ""
         return Status(
@@ -359,7 +371,7 @@ class RootIndex:
             num_files=counts.num_files,
             num_chunks=counts.num_chunks,
             num_waiting=indexer.progress.num_left,
-            skipped=dict(counts.num_skipped),
+            skipped=dict(skipped),
             disk_bytes=counts.disk_bytes,
             location=str(self.location),
             embedder=store.embedder,

@@ -189,3 +189,22 @@ def test_a_file_that_ended_two_processes_is_left_out(
     assert again.definitions("kill_the_worker") == []
     assert again.status().skipped == {"deadly": 1}
     again.close()
+
+
+def test_what_is_left_out_is_counted_by_reason(
+    index: RootIndex, make_index: MakeIndex, workspace: Path
+):
+    (workspace / "logo.png").write_bytes(b"\x89PNG\r\n\0\0")
+    (workspace / ".env").write_text("TOKEN=1\n")
+    (workspace / "keys").mkdir()
+    (workspace / "keys" / "id_rsa").write_text("TOKEN=1\n")
+    (workspace / ".composerignore").write_text("shop.py\n")
+    index.refresh()
+    expected = {"binary": 1, "secret": 2, "composerignore": 1}
+    assert index.status().skipped == expected
+    reader = make_index(workspace)
+    reader.open()
+    assert reader.status().skipped == expected
+    reader.close()
+    index.clear()
+    assert index.status().skipped == {}

@@ -1,0 +1,89 @@
+"""What there is of a folder's index, for whoever does not want to open it: nothing is made, locked or
+mended, whoever else is at work on it."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from filelock import FileLock, Timeout
+
+from composer_index.indexing.left_out import read_left_out
+from composer_index.store.location import store_location
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Glance:
+    root: str
+    """Without symbolic links."""
+    location: str
+    state: Literal["unbuilt", "outdated", "there"]
+    """`outdated`: of another version of Composer; whoever opens it next builds it anew."""
+    has_writer: bool
+    """A process keeps it current, or builds it."""
+    changed_at: float | None = None
+    """When something was stored last, in seconds since the epoch."""
+    disk_bytes: int = 0
+    num_files: int = 0
+    num_chunks: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Files that are not indexed, by reason; folders that are hidden as a whole count once."""
+
+
+def glance(root: Path, cache_dir: Path) -> Glance:
+    """Slow: it imports lancedb."""
+    from composer_index.store import schema
+    from composer_index.store.store import Store
+
+    root = root.resolve()
+    location = store_location(cache_dir, root)
+    try:
+        current = schema.read_current(location)
+        is_outdated = current is not None and current.version != schema.VERSION
+    except (OSError, ValueError):
+        current, is_outdated = None, (location / schema.CURRENT).exists()
+    if current is None or is_outdated:
+        return Glance(
+            root=str(root),
+            location=str(location),
+            state="outdated" if is_outdated else "unbuilt",
+            has_writer=_has_writer(location),
+        )
+    counts = Store(location).counts()
+    skipped = Counter(counts.num_skipped)
+    skipped.update(read_left_out(location))
+    return Glance(
+        root=str(root),
+        location=str(location),
+        state="there",
+        has_writer=_has_writer(location),
+        changed_at=_changed_at(location / current.database),
+        disk_bytes=counts.disk_bytes,
+        num_files=counts.num_files,
+        num_chunks=counts.num_chunks,
+        skipped=dict(skipped),
+    )
+
+
+def _has_writer(location: Path) -> bool:
+    path = location / "lock"
+    if not path.exists():
+        return False
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    lock.release()
+    return False
+
+
+def _changed_at(folder: Path) -> float | None:
+    times: list[float] = []
+    for path in folder.rglob("*"):
+        try:
+            times.append(path.lstat().st_mtime)
+        except OSError:  # compaction took it
+            continue
+    return max(times, default=None)
