@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from composer_index.chunk import ParsedFile, SkippedFile
 from composer_index.embedding.static import StaticEmbedder
@@ -64,7 +65,8 @@ class Indexer:
 
     @property
     def progress(self) -> Progress:
-        return Progress(num_done=self._num_done, num_left=len(self._urgent) + len(self._queue))
+        num_left = len(self._urgent) + len(self._queue) + self._num_in_batch
+        return Progress(num_done=self._num_done, num_left=num_left)
 
     def close(self) -> None:
         self._journal.close()
@@ -153,7 +155,8 @@ class Indexer:
         self._forget(gone)
 
     def _forget(self, paths: Sequence[str]) -> None:
-        if paths:
+        # A root that is gone, unmounted for instance, tells nothing of its files.
+        if paths and Path(self._rules.root).is_dir():
             self.must_purge |= any(file_at(self._rules, path) for path in paths)
             self._store.delete_files(paths)
 

@@ -23,6 +23,8 @@ FULL_S = 30.0
 """How often a full disk is tried again."""
 IDLE_S = 20.0
 """Without work, before the store is tidied up."""
+ROOT_S = 2.0
+"""How often a root that is gone is looked for."""
 COMPACT_GRACE_S = 61.0
 """Between two steps of it; longer than `Store` leaves what a reader may still be reading."""
 
@@ -98,14 +100,16 @@ class Keeper:
         self._work.set()
 
     async def _watch(self) -> None:
-        # Rules belong to one thread; the watcher's are its own.
-        rules = Rules(self.index.root)
-        async with aclosing(batches(rules)) as found:
-            async for batch in found:
-                if batch.notice:
-                    self.notice(batch.notice)
-                self._take(batch)
-        self.notice(f"{self.index.root} is gone; its index stays as it is")
+        while True:
+            # Rules belong to one thread; the watcher's are its own.
+            async with aclosing(batches(Rules(self.index.root))) as found:
+                async for batch in found:
+                    if batch.notice:
+                        self.notice(batch.notice)
+                    self._take(batch)
+            self.notice(f"{self.index.root} is gone; its index stays until it is back")
+            while not self.index.is_root_there:
+                await asyncio.sleep(ROOT_S)
 
     async def _keep_current(self) -> None:
         try:
@@ -145,7 +149,8 @@ class Keeper:
 
     async def _do_some(self) -> bool:
         hints, self._hints = self._hints, Batch()
-        if self._must_plan or hints.is_overflow:
+        self._must_plan |= hints.is_overflow
+        if not self.index.is_root_there:
             self._must_plan = True
             return False
         if self._must_plan:

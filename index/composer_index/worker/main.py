@@ -11,15 +11,17 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from composer_index.embedding.served import ServedEmbedder
 from composer_index.embedding.server import ModelServer, ServedModel
+from composer_index.ignores.layered import is_repository
 from composer_index.root import RootIndex
+from composer_index.search.language_filter import LanguageError
 from composer_index.search.rerank import ServedReranker
 from composer_index.store.records import StoreEvent
 from composer_index.store.sql import GlobError
@@ -27,10 +29,21 @@ from composer_index.worker.channel import Channel, Handler, Params, RefusedError
 from composer_index.worker.filling import Filler
 from composer_index.worker.keeper import Keeper
 
+if TYPE_CHECKING:
+    from composer_index.search.query import Reference
+    from composer_index.search.result import Result
+    from composer_index.store.records import FoundDefinition
+
 _NICENESS = 10
 _NUM_SEARCH_THREADS = 2
 _MAX_LIMIT = 1000
 _MAX_LINE = 1 << 31
+
+_PLACE = ("start_line", "end_line", "line", "name")
+"""What tells apart two answers about one file."""
+_TOO_WIDE = (
+    "{} is not indexed, since the whole home folder lies in it; open the folder of a project"
+)
 
 _Answer = TypeVar("_Answer")
 
@@ -90,6 +103,9 @@ class Worker:
         if not Path(root).is_absolute():
             raise RefusedError(f"a folder is opened by an absolute path, not by {root!a}")
         await self.close({"root": root})
+        if _holds_home(root):
+            self._tell_of(root)("message", {"kind": "notice", "message": _TOO_WIDE.format(root)})
+            return
         loop = asyncio.get_running_loop()
 
         def on_event(event: StoreEvent) -> None:
@@ -147,13 +163,12 @@ class Worker:
         """`query`, `limit`; `glob`, `language`, `root`, or null."""
         query, limit = _text(params, "query"), _limit(params)
         glob, language = _text_or_none(params, "glob"), _text_or_none(params, "language")
-        found: list[dict[str, Any]] = []
-        for root, keeper in self._chosen(params).items():
-            try:
-                results = await self._ask(keeper.index.search, query, limit, glob, language)
-            except GlobError as error:
-                raise RefusedError(str(error)) from error
-            found += ({"root": root, **asdict(result)} for result in results)
+        try:
+            found = await self._gather(
+                params, lambda index: index.search(query, limit, glob, language)
+            )
+        except (GlobError, LanguageError) as error:
+            raise RefusedError(str(error)) from error
         found.sort(key=lambda result: -result["score"])
         return {"results": found[:limit], "states": self._states()}
 
@@ -213,12 +228,19 @@ class Worker:
                 continue
         return found
 
-    async def _gather(self, params: Params, ask: Callable[[RootIndex], Any]) -> list[Any]:
-        return [
-            {"root": root, **asdict(each)}
-            for root, keeper in self._chosen(params).items()
-            for each in await self._ask(ask, keeper.index)
-        ]
+    async def _gather(
+        self,
+        params: Params,
+        ask: "Callable[[RootIndex], Sequence[Result | FoundDefinition | Reference]]",
+    ) -> list[dict[str, Any]]:
+        """What the roots answer, each place once: folders may be nested, or open by two names."""
+        found: dict[tuple[object, ...], dict[str, Any]] = {}
+        for root, keeper in self._chosen(params).items():
+            for each in await self._ask(ask, keeper.index):
+                fields = asdict(each)
+                place = (f"{keeper.index.root}/{each.path}", *map(fields.get, _PLACE))
+                found.setdefault(place, {"root": root, **fields})
+        return list(found.values())
 
     async def _ask(self, function: Callable[..., _Answer], *arguments: Any) -> _Answer:
         loop = asyncio.get_running_loop()
@@ -229,6 +251,13 @@ class Worker:
 
     def _tell_of(self, root: str) -> Callable[[str, Params], None]:
         return lambda method, params: self._channel.tell(method, {"root": root, **params})
+
+
+def _holds_home(root: str) -> bool:
+    """Whether a root holds all that the user has, as `/` does, and is no work tree of git."""
+    real = Path(root).resolve()
+    home = Path("~").expanduser().resolve()
+    return home.is_relative_to(real) and not is_repository(str(real))
 
 
 def _text(params: Params, name: str) -> str:
