@@ -29,7 +29,6 @@ from composer_index.parsing.skip import MAX_BYTES
 from composer_index.parsing.text import to_utf8
 from composer_index.search.cold import search_text
 from composer_index.search.history import History
-from composer_index.search.language_filter import check_language
 from composer_index.search.result import Result
 from composer_index.search.shadow import Shadow
 from composer_index.store.errors import NotWriterError
@@ -322,9 +321,7 @@ class RootIndex:
         """The `k` best places for a question or some words, best first. While the index is not
         complete, text is searched as well; such results know no language and no symbol.
 
-        Raises: GlobError, LanguageError."""
-        if language:
-            check_language(language)
+        Raises: GlobError."""
         searcher = self._searcher
         self._asked_at = time.monotonic()
         found = searcher.search(query, k, path_glob, language) if searcher else []
