@@ -5,7 +5,7 @@ what is known to overrun their buffers is kept from them (`_is_hazardous`).
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -74,22 +74,29 @@ def _query(name: str) -> str:
     return _query(inherited[1]) + query if inherited else query
 
 
-def parse_tree(language: Language, grammar: Grammar, source: bytes) -> tree_sitter.Tree | None:
-    """The source's tree, or None where the parser would take too long or crash.
+def parse_tree(
+    language: Language,
+    grammar: Grammar,
+    source: bytes,
+    ranges: Sequence[tree_sitter.Range] | None = None,
+) -> tree_sitter.Tree | None:
+    """The source's tree, or that of `ranges` of it; None where the parser would take too long or
+    crash.
 
     `source` has LF line ends (`with_newlines`); the tree's bytes and rows are the source's own.
     """
-    if _is_hazardous(language, source):
+    parts = [source[one.start_byte : one.end_byte] for one in ranges] if ranges else [source]
+    if _is_hazardous(language, b"\n".join(parts)):
         return None
-    if language.is_ascii_only and not source.isascii():
-        source = source.translate(_ASCII)
-    reads = _READS + _READS_PER_BLOCK * len(source) // _BLOCK_BYTES
-    steps = _STEPS + len(source) // _BYTES_PER_STEP
+    num_bytes = sum(map(len, parts))
+    reads = _READS + _READS_PER_BLOCK * (len(parts) + num_bytes // _BLOCK_BYTES)
+    steps = _STEPS + num_bytes // _BYTES_PER_STEP
 
     def read(start: int, _point: object) -> bytes:
         nonlocal reads
         reads -= 1
-        return source[start : start + _BLOCK_BYTES] if reads > 0 else b""
+        block = source[start : start + _BLOCK_BYTES] if reads > 0 else b""
+        return block.translate(_ASCII) if language.is_ascii_only else block
 
     def stop(_byte: int, _has_error: bool) -> bool:
         nonlocal steps
@@ -97,7 +104,8 @@ def parse_tree(language: Language, grammar: Grammar, source: bytes) -> tree_sitt
         return steps < 0 or reads <= 0
 
     try:
-        tree = tree_sitter.Parser(grammar.language).parse(read, progress_callback=stop)
+        parser = tree_sitter.Parser(grammar.language, included_ranges=ranges)
+        tree = parser.parse(read, progress_callback=stop)
     except ValueError:  # Stopped.
         return None
     return tree if reads > 0 else None

@@ -45,10 +45,12 @@ _NEEDED = {
 source again through the parser's callback, byte by byte."""
 _BARRED = {
     "unless.extern": re.compile(rb"extern\b"),
+    "unless.filled": re.compile(rb"[^\s\"'>]*(?:<[?%]|\{[{%])"),
     "unless.blank": re.compile(rb"_\b"),
     "unless.require": re.compile(rb"(?:await\s+import|require)\b"),
 }
-"""Captures that do not count if they begin so: what only declares or imports defines nothing."""
+"""Captures that do not count if they begin so: what only declares or imports defines nothing, nor does
+a template that a name is put into."""
 
 _QUALIFIER = re.compile(r"::|\.|:|\\")
 _ARGUMENTS = re.compile(r"<(?:[^<>]|<[^<>]*>)*>(?=::)")
@@ -224,7 +226,7 @@ def signature(one: Found, lines: Lines) -> str:
     """The definition's head on one line: up to its body, or its first line."""
     end = one.body_byte
     if end <= one.start_byte:
-        end = lines.starts[lines.row_of(one.start_byte) + 1]
+        end = min(one.end_byte, lines.starts[lines.row_of(one.start_byte) + 1])
     head = lines.source[one.start_byte : min(end, one.start_byte + 4 * _MAX_SIGNATURE)]
     text = _COMMENT.sub("", head.decode("utf-8", "replace"))
     return " ".join(text.split()).rstrip(" {:=")[:_MAX_SIGNATURE]

@@ -111,8 +111,8 @@ class Shadow:
         return [
             (ordinal, chunk, named)
             for path, file in self.files.items()
-            if matches(chosen, path, file.language)
             for ordinal, (chunk, named) in enumerate(zip(file.chunks, naming(file), strict=True))
+            if matches(chosen, path, chunk.language)
         ]
 
 

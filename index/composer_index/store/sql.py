@@ -85,7 +85,8 @@ def _glob_conditions(glob: str) -> list[str]:
 
 
 def matches(chosen: Filter, path: str, language: str) -> bool:
-    """Returns whether a file is among the chosen ones, as `condition` has it."""
+    """Returns whether a file, or a chunk of its own language, is among the chosen ones, as
+    `condition` has it."""
     if path in chosen.without or chosen.language not in ("", language):
         return False
     pattern = glob_pattern(chosen.path_glob) if chosen.path_glob else ""

@@ -12,9 +12,10 @@ from composer_index.chunk import ParsedFile, SkippedFile
 from composer_index.languages import LANGUAGES
 from composer_index.parsing import parse_file, skip
 from composer_index.parsing.grammar import load, matches, parse_tree
-from tests.composer_index.parsing import test_definitions, test_real_code
+from tests.composer_index.parsing import test_definitions, test_embedded, test_real_code
 
 GRAMMARS = sorted(one.id for one in LANGUAGES.values() if one.grammar)
+CASES = (*test_definitions.CASES, *test_real_code.CASES, *test_embedded.CASES)
 EXTENSIONS = [one.extensions[0] for one in LANGUAGES.values() if one.extensions]
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
@@ -78,7 +79,7 @@ def test_random_punctuation(extension: str, text: str) -> None:
 
 
 @few
-@given(st.sampled_from([*test_definitions.CASES, *test_real_code.CASES]), st.data())
+@given(st.sampled_from(CASES), st.data())
 def test_mutated_sources(case: object, data: st.DataObject) -> None:
     source = bytearray(case.source.encode() * data.draw(st.integers(1, 12)))  # type: ignore[attr-defined]
     for _ in range(data.draw(st.integers(1, 8))):
@@ -133,6 +134,26 @@ def test_what_crashes_or_stalls_a_grammar_is_kept_from_it(language: str, source:
     assert isinstance(file, ParsedFile)
     assert file.is_broken
     assert not file.definitions
+
+
+@pytest.mark.parametrize(
+    ("path", "unit"),
+    [
+        ("a.html", "<script>\nfunction a(){}\n</script>\n"),
+        ("a.html", "<script>"),
+        ("a.html", "<style>\n[({"),
+        ("a.html", "<script type=text/html><style>"),
+        ("a.md", "```html\n<script>[({\n```\n"),
+        ("a.md", "> > ```py\n> > x = 1\n"),
+        ("a.md", "\u00e9\n```sh\nx=1\n```\n"),
+        ("a.md", "```yaml\n- - - - a:\n```\n"),
+        ("a.php", "<?php ?><script>"),
+        ("a.php", "<script>\nvar a = <?= $x ?>;\n</script>\n"),
+        ("a.vue", "<template><script>\n`${"),
+    ],
+)
+def test_languages_inside_of_languages(path: str, unit: str) -> None:
+    check(path, unit.encode() * (20_000 // len(unit)))
 
 
 def test_a_long_error_hides_no_definition_beside_it() -> None:

@@ -6,8 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from composer_index.chunk import ParsedFile
+from composer_index.parsing import parse_file
 from composer_index.search.query import Searcher
 from composer_index.search.shadow import Shadow
+from composer_index.store.records import FileStat, IndexedFile
 from composer_index.store.store import Store
 from tests.composer_index.store.building import DIM, indexed, parsed
 
@@ -61,6 +64,19 @@ def test_filters_choose_before_ranking(store: Store):
     assert paths(searcher, "parse", path_glob="few/**") == ["few/g.py"]
     assert paths(searcher, "parse", path_glob="few/**", language="go") == []
     assert len(paths(searcher, "parse", language="python")) == 10
+
+
+def test_a_script_of_a_page_is_found_by_its_own_language(store: Store):
+    page = "<p>parse</p>\n<script>\nparse(page);\n</script>\n"
+    file = parse_file("page.html", page.encode())
+    assert isinstance(file, ParsedFile)
+    stat = FileStat(size=len(page), mtime_ns=1, content_hash="")
+    store.upsert_file(IndexedFile(parsed=file, stat=stat))
+    searcher = Searcher(store)
+    for _ in ("stored", "unsaved"):
+        found = searcher.search("parse page", language="javascript")
+        assert [(each.language, each.start_line) for each in found] == [("javascript", 2)]
+        searcher.shadow = Shadow(files={"page.html": file})
 
 
 def test_an_unsaved_buffer_hides_the_disks_and_is_ranked_among_the_store(store: Store):

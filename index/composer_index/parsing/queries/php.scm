@@ -21,3 +21,5 @@
 (require_once_expression (_) @import)
 (include_expression (_) @import)
 (include_once_expression (_) @import)
+
+(text) @html
