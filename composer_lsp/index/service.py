@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from composer_inference.environment import cache_dir, state_dir
-from composer_lsp.config import IndexSettings
+from composer_lsp.config import EngineSettings, IndexSettings
 from composer_lsp.index.client import IndexClient, Message, WorkerError
+from composer_lsp.index.models import NO_MODELS, IndexModels, Models, ModelsError
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +27,11 @@ class IndexHost(Protocol):
 
     @property
     def index_settings(self) -> IndexSettings: ...
+
+    @property
+    def engine_settings(self) -> EngineSettings:
+        """Of the engine, should it have to be started."""
+        ...
 
     def index_roots(self) -> Sequence[str]:
         """The workspace folders' paths on this machine."""
@@ -57,6 +63,10 @@ class IndexService:
         self._reconciling: asyncio.TimerHandle | None = None
         self._must_reconcile = False
         self._restart: asyncio.Future[None] | None = None
+        self._models = IndexModels(lambda: host.index_settings, lambda: host.engine_settings)
+        self._told_models: Models = NO_MODELS
+        self._launching: asyncio.Future[None] | None = None
+        self._told: set[str] = set()
         self._client = IndexClient(
             command(), log=state_dir() / "index.log", state=self._state, on_event=self._on_event
         )
@@ -68,6 +78,7 @@ class IndexService:
     async def refresh(self) -> None:
         """Start the worker if there is a folder to index; follow the settings and the folders."""
         wanted = self._wanted()
+        self._tell_models()
         gone = self._opened.keys() - wanted.keys()
         for root in gone:
             self._client.notify("close", {"root": root})
@@ -86,8 +97,9 @@ class IndexService:
         timers = [*self._sending.values(), *([self._reconciling] if self._reconciling else [])]
         for timer in timers:
             timer.cancel()
-        if self._restart is not None:
-            self._restart.cancel()
+        for task in (self._restart, self._launching):
+            if task is not None:
+                task.cancel()
         await self._client.close()
 
     # What changes. --------------------------------------------------------------------------------
@@ -179,6 +191,7 @@ class IndexService:
         return dict.fromkeys(here, settings.include_secret)
 
     def _state(self) -> Iterator[Message]:
+        yield "models", self._told_models
         for root, include_secret in self._opened.items():
             yield "open", {"root": root, "include_secret": include_secret}
         for path, text in self._unsaved.items():
@@ -192,6 +205,31 @@ class IndexService:
         self._unsaved[path] = text
         self._client.notify("buffer", {"path": path, "text": text})
 
+    def _tell_models(self, *, again: bool = False) -> None:
+        """Say which models take part, if that changed, or `again`."""
+        try:
+            models = self._models.now()
+        except ModelsError as error:
+            self._tell_once(str(error))
+            models = NO_MODELS
+        if models != self._told_models or again:
+            self._told_models = models
+            self._client.notify("models", models)
+
+    async def _launch_engine(self) -> None:
+        """The worker found no engine where it should be."""
+        try:
+            await self._models.launch()
+        except ModelsError as error:
+            self._tell_once(str(error))
+        else:
+            self._tell_models(again=True)
+
+    def _tell_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._host.on_index_message(text)
+
     def _on_event(self, method: str, params: Mapping[str, Any]) -> None:
         if method == "progress":
             # What the worker said before it closed a folder may come after.
@@ -199,6 +237,9 @@ class IndexService:
                 self._host.on_index_progress(params["root"], params["done"], params["left"])
         elif method == "message":
             self._host.on_index_message(params["message"])
+        elif method == "engine_wanted":
+            if self._launching is None or self._launching.done():
+                self._launching = asyncio.ensure_future(self._launch_engine())
         elif method == "ended":
             for root in self._opened:
                 self._host.on_index_progress(root, 0, 0)

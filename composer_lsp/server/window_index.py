@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from lsprotocol import types
 from pygls.uris import to_fs_path
 
-from composer_lsp.config import IndexSettings, Settings
+from composer_lsp.config import EngineSettings, IndexSettings, Settings
 from composer_lsp.index.client import WorkerError
 from composer_lsp.index.service import IndexService
 from composer_lsp.server.documents import Document
@@ -74,6 +74,10 @@ class WindowIndex:
     @property
     def index_settings(self) -> IndexSettings:
         return self._settings().index
+
+    @property
+    def engine_settings(self) -> EngineSettings:
+        return self._settings().engine
 
     def index_roots(self) -> Sequence[str]:
         return self._roots()

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -14,6 +15,9 @@ logger = logging.getLogger(__name__)
 
 DEPTH = 30
 """Results that are read again."""
+_LATE_S = 30.0
+"""How long an answer is waited for that no search waits for any more: the first one may have to load
+the model, and the next has use of that."""
 MAX_CHARS = 1000
 """Of a text, its path and symbol included: a cross-encoder's time grows with them."""
 
@@ -37,6 +41,7 @@ class ServedReranker:
     def __init__(self, server: ModelServer) -> None:
         """`server.served.timeout_s` is how long a search waits; 0: to the end."""
         self.server = server
+        self._limit_s = server.served.timeout_s or None
         self._threads = ThreadPoolExecutor(1, "rerank")
 
     def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
@@ -45,24 +50,31 @@ class ServedReranker:
         Raises:
             ModelServerError: no answer in time, or none that can be used.
         """
-        limit_s = self.server.served.timeout_s or None
         asked = self._threads.submit(self._ask, query, texts)
         try:
-            return asked.result(limit_s)
+            return asked.result(self._limit_s)
         except TimeoutError as error:
             asked.cancel()
-            raise ModelServerError(
-                f"{self.server.served.origin} did not rerank within {limit_s or 0:g} s"
-            ) from error
+            raise self._late() from error
 
     def _ask(self, query: str, texts: Sequence[str]) -> Sequence[float]:
         body = {"query": query, "documents": list(texts), "top_n": len(texts)}
-        answer = self.server.post("rerank", body, priority="agent")
+        limit_s = self._limit_s and max(self._limit_s, _LATE_S)
+        started = time.monotonic()
+        answer = self.server.post("rerank", body, priority="agent", limit_s=limit_s)
         try:
-            return self._checked(answer, len(texts))
+            scores = self._checked(answer, len(texts))
         except ModelServerError as error:
             self.server.failed(error)
             raise
+        if self._limit_s and time.monotonic() - started > self._limit_s:
+            self.server.failed(self._late())  # It is spared work that comes to nothing.
+        return scores
+
+    def _late(self) -> ModelServerError:
+        return ModelServerError(
+            f"{self.server.served.origin} did not rerank within {self._limit_s or 0:g} s"
+        )
 
     def _checked(self, answer: dict[str, object], number: int) -> Sequence[float]:
         who = f"{self.server.served.origin}, asked to rerank by {self.server.served.model},"

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from composer_lsp.config import IndexSettings
+from composer_lsp.config import EngineSettings, IndexSettings
 from composer_lsp.index import service as service_module
 from composer_lsp.index.client import WorkerError
 from composer_lsp.index.service import IndexService
@@ -27,6 +27,7 @@ class Window:
 
     roots: list[str]
     index_settings: IndexSettings = field(default_factory=IndexSettings)
+    engine_settings: EngineSettings = field(default_factory=EngineSettings)
     messages: list[str] = field(default_factory=list[str])
     progress: "asyncio.Queue[tuple[int, int]]" = field(default_factory=asyncio.Queue)
 
