@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from lsprotocol import types
 from pygls.uris import to_fs_path
@@ -23,6 +23,8 @@ _PAUSED = (
     'The command "Pause Indexing or Go On" (composer.index.pause) ends the pause'
 )
 _GO_ON = "Go on"
+
+_THIS_MACHINE = ("", "localhost")
 
 
 class WindowIndex:
@@ -102,9 +104,15 @@ class WindowIndex:
 def local_path(uri: str) -> str | None:
     """None for what is no file of this machine, and for a URI that is none."""
     try:
-        path = to_fs_path(uri) if urlsplit(uri).scheme == "file" else None
-        if path is not None:
-            os.fsencode(path)
+        parts = urlsplit(uri)
+        if parts.scheme != "file" or (parts.netloc not in _THIS_MACHINE and os.name != "nt"):
+            return None
+        if parts.netloc == "localhost":
+            uri = urlunsplit(parts._replace(netloc=""))
+        path = to_fs_path(uri)
+        if path is None or "\0" in path or not os.path.isabs(path):  # noqa: PTH117 - a text still
+            return None
+        os.fsencode(path)
     except ValueError:  # half of a surrogate pair in it, among others
         return None
-    return path if path is None or "\0" not in path else None
+    return path
