@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from composer_index.chunk import ParsedFile, SkippedFile
@@ -21,10 +22,9 @@ from composer_index.ignores.rules import Rules
 from composer_index.indexing.journal import ParsingJournal
 from composer_index.parsing import parse_file
 from composer_index.parsing.skip import MAX_BYTES
-from composer_index.store.naming import naming
+from composer_index.store.naming import chunk_words, naming
 from composer_index.store.records import FileStat, IndexedFile
 from composer_index.store.store import Store
-from composer_index.words import split_words
 
 BATCH_BYTES = 1_000_000
 """Of source a batch: a second of work on a slow core."""
@@ -162,14 +162,11 @@ class Indexer:
 
     def _embedded(self, files: Sequence[tuple[ParsedFile, FileStat]]) -> list[IndexedFile]:
         # All chunks of the batch at once, which is several times quicker than file by file.
-        words = [[split_words(chunk.text) for chunk in parsed.chunks] for parsed, _ in files]
-        vectors = self._embedder.embed_words(
-            [
-                [*named.words, *text]
-                for (parsed, _), texts in zip(files, words, strict=True)
-                for named, text in zip(naming(parsed), texts, strict=True)
-            ]
-        )
+        words = [
+            [chunk_words(*each) for each in zip(parsed.chunks, naming(parsed), strict=True)]
+            for parsed, _ in files
+        ]
+        vectors = self._embedder.embed_words(list(chain.from_iterable(words)))
         indexed: list[IndexedFile] = []
         start = 0
         for (parsed, stat), each in zip(files, words, strict=True):

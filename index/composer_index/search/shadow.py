@@ -12,10 +12,9 @@ from typing import Protocol
 
 from composer_index.chunk import Chunk, ParsedFile
 from composer_index.embedding.embedder import Vectors
-from composer_index.store.naming import Naming, naming
+from composer_index.store.naming import Naming, chunk_words, naming
 from composer_index.store.records import Filter, FoundDefinition, Hit, StoredChunk
 from composer_index.store.sql import matches
-from composer_index.words import split_words
 
 K1, B = 1.2, 0.75
 """Lance's constants of BM25."""
@@ -67,7 +66,7 @@ class Shadow:
         wanted = set(words)
         hits: list[Hit] = []
         for ordinal, chunk, named in self._chunks(chosen):
-            score = _bm25([*named.words, *split_words(chunk.text)], wanted, weights)
+            score = _bm25(chunk_words(chunk, named), wanted, weights)
             if score > 0:
                 hits.append(_hit(chunk, ordinal, named, score))
         return hits

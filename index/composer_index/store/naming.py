@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
-from composer_index.chunk import ParsedFile
+from composer_index.chunk import Chunk, ParsedFile
 from composer_index.words import split_words
 
 _FUNCTIONS = frozenset({"function", "method", "macro"})
@@ -18,7 +18,12 @@ class Naming:
     is_function: bool
     """A function, a method or a macro begins in it."""
     words: tuple[str, ...]
-    """Of its path, its symbol and its names: searched and embedded in front of its text's."""
+    """Of its path, its symbol and its names."""
+
+
+def chunk_words(chunk: Chunk, named: Naming) -> list[str]:
+    """Returns what of a chunk is searched and embedded: its names' words, then its text's."""
+    return [*named.words, *split_words(chunk.text)]
 
 
 def naming(parsed: ParsedFile) -> list[Naming]:
