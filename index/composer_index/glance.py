@@ -3,13 +3,13 @@ mended, whoever else is at work on it."""
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from filelock import FileLock, Timeout
 
-from composer_index.indexing.left_out import read_left_out
+from composer_index.indexing.planned import read_planned
 from composer_index.store.location import store_location
 
 
@@ -18,8 +18,9 @@ class Glance:
     root: str
     """Without symbolic links."""
     location: str
-    state: Literal["unbuilt", "outdated", "there"]
-    """`outdated`: of another version of Composer; whoever opens it next builds it anew."""
+    state: Literal["unbuilt", "outdated", "unfinished", "complete"]
+    """`outdated`: broken, or of another version of Composer; whoever opens it next builds it anew. `complete`
+    when the files were looked at last: whoever opens it next looks for changes since."""
     has_writer: bool
     """A process keeps it current, or builds it."""
     changed_at: float | None = None
@@ -27,6 +28,8 @@ class Glance:
     disk_bytes: int = 0
     num_files: int = 0
     num_chunks: int = 0
+    num_left: int = 0
+    """Files that had to be indexed when they were looked at last, 0 once all of them were."""
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
     """Files that are not indexed, by reason; folders that are hidden as a whole count once."""
 
@@ -38,30 +41,29 @@ def glance(root: Path, cache_dir: Path) -> Glance:
 
     root = root.resolve()
     location = store_location(cache_dir, root)
+    seen = Glance(
+        root=str(root), location=str(location), state="unbuilt", has_writer=_has_writer(location)
+    )
     try:
         current = schema.read_current(location)
-        is_outdated = current is not None and current.version != schema.VERSION
     except (OSError, ValueError):
-        current, is_outdated = None, (location / schema.CURRENT).exists()
-    if current is None or is_outdated:
-        return Glance(
-            root=str(root),
-            location=str(location),
-            state="outdated" if is_outdated else "unbuilt",
-            has_writer=_has_writer(location),
-        )
+        return replace(seen, state="outdated")
+    if current is not None and current.version != schema.VERSION:
+        return replace(seen, state="outdated")
+    planned = read_planned(location)
+    if current is None or planned is None:
+        return seen
     counts = Store(location).counts()
     skipped = Counter(counts.num_skipped)
-    skipped.update(read_left_out(location))
-    return Glance(
-        root=str(root),
-        location=str(location),
-        state="there",
-        has_writer=_has_writer(location),
+    skipped.update(planned.left_out)
+    return replace(
+        seen,
+        state="unfinished" if planned.num_left else "complete",
         changed_at=_changed_at(location / current.database),
         disk_bytes=counts.disk_bytes,
         num_files=counts.num_files,
         num_chunks=counts.num_chunks,
+        num_left=planned.num_left,
         skipped=dict(skipped),
     )
 

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -22,13 +22,19 @@ from composer_index.files.changes import Batch
 from composer_index.files.listing import list_files
 from composer_index.files.read import ReadError, read_file
 from composer_index.ignores.rules import Rules
-from composer_index.indexing.left_out import forget_left_out, read_left_out, write_left_out
+from composer_index.indexing.planned import (
+    Planned,
+    forget_planned,
+    read_planned,
+    write_planned,
+)
 from composer_index.indexing.visits import CHANGED, FOUND, OPENED, Visits
 from composer_index.parsing import parse_file
 from composer_index.parsing.skip import MAX_BYTES
 from composer_index.parsing.text import to_utf8
 from composer_index.search.cold import search_text
 from composer_index.search.history import History
+from composer_index.search.language_filter import check_language
 from composer_index.search.result import Result
 from composer_index.search.shadow import Shadow
 from composer_index.store.errors import NotWriterError
@@ -158,7 +164,8 @@ class RootIndex:
         """Compare the files with the store. Raises what `Store`'s changes raise."""
         self._indexing().plan(open_paths=tuple(self._buffers))
         self._has_planned = True
-        write_left_out(self.location, self._indexing().listing.skipped)
+        left_out = {reason: n for reason, n in self._indexing().listing.skipped.items() if n}
+        self._note(Planned(left_out=left_out, num_left=self.progress.num_left))
 
     def note(self, batch: Batch) -> None:
         """Take hints of what changed. Raises what `Store`'s changes raise."""
@@ -169,6 +176,8 @@ class RootIndex:
     def step(self) -> bool:
         """Index one batch; whether more is left. Raises what `Store`'s changes raise."""
         is_more = self._indexing().step()
+        if not is_more:
+            self._note_finished()
         if self.backfill is not None:
             self.backfill.add(self._indexing().stored)
         return is_more
@@ -197,7 +206,7 @@ class RootIndex:
     def clear(self) -> None:
         """Forget everything. Raises: NotWriterError, StoreFullError."""
         self._opened().clear()
-        forget_left_out(self.location)
+        forget_planned(self.location)
         self._has_planned = False
         self._was_empty = True
 
@@ -311,9 +320,12 @@ class RootIndex:
         if store is None or indexer is None:
             return "cold"
         is_new = self._was_empty and not self._has_planned
-        if store.is_writer and (is_new or indexer.progress.num_left > MANY_WAITING):
-            return "building"
-        return "ready"
+        if store.is_writer:
+            is_building = is_new or indexer.progress.num_left > MANY_WAITING
+        else:
+            planned = read_planned(self.location)
+            is_building = planned is None or planned.num_left > MANY_WAITING
+        return "building" if is_building else "ready"
 
     def search(
         self, query: str, k: int = 10, path_glob: str | None = None, language: str | None = None
@@ -321,7 +333,9 @@ class RootIndex:
         """The `k` best places for a question or some words, best first. While the index is not
         complete, text is searched as well; such results know no language and no symbol.
 
-        Raises: GlobError."""
+        Raises: GlobError, LanguageError."""
+        if language:
+            check_language(language)
         searcher = self._searcher
         self._asked_at = time.monotonic()
         found = searcher.search(query, k, path_glob, language) if searcher else []
@@ -363,7 +377,8 @@ class RootIndex:
             )
         counts = store.counts()
         skipped = Counter(counts.num_skipped)
-        skipped.update(read_left_out(self.location))
+        if (planned := read_planned(self.location)) is not None:
+            skipped.update(planned.left_out)
         embedder, backfill = self._models[0], self.backfill
         model = embedder.server.served.model if embedder else ""
         return Status(
@@ -381,6 +396,14 @@ class RootIndex:
             num_unembedded=backfill.num_left if backfill else 0,
             model_problem=embedder.server.problem if embedder else "",
         )
+
+    def _note(self, planned: Planned) -> None:
+        if planned != read_planned(self.location):
+            write_planned(self.location, planned)
+
+    def _note_finished(self) -> None:
+        if (planned := read_planned(self.location)) is not None:
+            self._note(replace(planned, num_left=0))
 
     def _opened(self) -> "Store":
         assert self._store is not None, "open comes first"

@@ -23,7 +23,7 @@ def test_what_is_there_while_it_is_written_and_after(
     index.open()
     index.refresh()
     seen = glance(workspace, tmp_path / "cache")
-    assert (seen.state, seen.has_writer) == ("there", True)
+    assert (seen.state, seen.has_writer) == ("complete", True)
     assert (seen.num_files, seen.num_chunks, seen.skipped) == (2, 2, {"secret": 1})
     assert seen.disk_bytes > 0
     assert seen.changed_at is not None
@@ -44,3 +44,19 @@ def test_another_version_is_left_as_it_is(make_index: MakeIndex, workspace: Path
         current.write_text(text)
         assert glance(workspace, tmp_path / "cache").state == "outdated"
         assert current.read_text() == text
+
+
+def test_a_build_that_was_broken_off(make_index: MakeIndex, workspace: Path, tmp_path: Path):
+    index = make_index(workspace)
+    index.open()
+    assert glance(workspace, tmp_path / "cache").state == "unbuilt"
+    index.plan()
+    index.close()
+    seen = glance(workspace, tmp_path / "cache")
+    assert (seen.state, seen.num_left) == ("unfinished", 2)
+    index.open()
+    index.refresh()
+    assert glance(workspace, tmp_path / "cache").state == "complete"
+    index.clear()
+    assert glance(workspace, tmp_path / "cache").state == "unbuilt"
+    index.close()

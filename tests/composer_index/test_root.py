@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from composer_index import root
 from composer_index.files.changes import Batch
 from composer_index.root import RootIndex
 from composer_index.store.errors import NotWriterError
@@ -208,3 +209,19 @@ def test_what_is_left_out_is_counted_by_reason(
     reader.close()
     index.clear()
     assert index.status().skipped == {}
+
+
+def test_while_another_builds_text_is_searched_too(
+    index: RootIndex, make_index: MakeIndex, workspace: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(root, "MANY_WAITING", 1)
+    for number in range(2):
+        (workspace / f"new_{number}.py").write_text("def rent_bicycle():\n    pass\n")
+    index.plan()
+    reader = make_index(workspace)
+    reader.open()
+    assert reader.state == "building"
+    assert paths(reader, "rent bicycle")
+    index.refresh()
+    assert reader.state == "ready"
+    reader.close()

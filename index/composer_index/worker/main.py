@@ -21,6 +21,7 @@ from composer_index.embedding.served import ServedEmbedder
 from composer_index.embedding.server import ModelServer, ServedModel
 from composer_index.ignores.layered import is_repository
 from composer_index.root import RootIndex
+from composer_index.search.language_filter import LanguageError
 from composer_index.search.rerank import ServedReranker
 from composer_index.store.records import StoreEvent
 from composer_index.store.sql import GlobError
@@ -166,7 +167,7 @@ class Worker:
             found = await self._gather(
                 params, lambda index: index.search(query, limit, glob, language)
             )
-        except GlobError as error:
+        except (GlobError, LanguageError) as error:
             raise RefusedError(str(error)) from error
         found.sort(key=lambda result: -result["score"])
         return {"results": found[:limit], "states": self._states()}

@@ -100,6 +100,8 @@ async def test_searching(window: LspClient, workspace: Path):
         (["a", {"limit": 0}], "from 1 to 100"),
         (["a", {"limit": "9"}], "from 1 to 100"),
         (["a", {"glob": 5}], "glob is a string"),
+        (["a", {"glob": "[z-a]"}], r"\[z-a\]' is no glob"),
+        (["a", {"language": "pyhton"}], "'pyhton' is no language .* perhaps python"),
     ],
 )
 async def test_bad_arguments_are_named(window: LspClient, arguments: list[Any], told: str):
