@@ -5,19 +5,39 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from composer_inference.environment import cache_dir
+from composer_inference.environment import EnvironmentVariableError, cache_dir
+from composer_lsp.cli.ago import ago
 
 if TYPE_CHECKING:
+    from composer_index.glance import Glance
     from composer_index.indexing.indexer import Progress
     from composer_index.root import RootIndex
 
 _SHOWN_LINES = 6
 _INTERVAL_S = 0.2
+_MANY_FILES = 50
+"""Fewer are indexed before anybody wonders."""
+_WRITER = "another process keeps this index current: an editor's window, or a build"
+_REASONS = {
+    "secret": "secrets, by their names",
+    "composerignore": "hidden by .composerignore",
+    "huge": "of more than 1 MB",
+    "deadly": "their parser crashed twice",
+    "link": "links to folders, or to nothing",
+    "outside": "links that lead out of the folder",
+    "special": "pipes, sockets or devices",
+}
+"""In words, where the reason's name is none."""
+_EXIT_STATUS = (
+    "Exit status: 0 when it was done, even if nothing was found; 1 when it cannot be done; 2 for wrong "
+    "arguments, variables or folders; 130 when it was interrupted. With --json an error is an object "
+    '{"error": MESSAGE} on standard output.'
+)
 
 
 class _FailedError(Exception):
@@ -26,6 +46,7 @@ class _FailedError(Exception):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    parser.epilog = _EXIT_STATUS
     _action(actions, "build", "bring the index up to date with the files")
     _action(
         actions,
@@ -49,7 +70,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text)
+    parser: argparse.ArgumentParser = actions.add_parser(
+        name, help=text, description=text, epilog=_EXIT_STATUS
+    )
     parser.add_argument(
         "--root", type=Path, default=Path(), help="the workspace (default: this folder)"
     )
@@ -59,6 +82,7 @@ def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     # Slow to import, and not needed for `--help`.
+    from composer_index.search.language_filter import LanguageError
     from composer_index.store.errors import StoreError
     from composer_index.store.sql import GlobError
 
@@ -73,25 +97,36 @@ def run(args: argparse.Namespace) -> int:
         if not args.root.is_dir():
             raise _FailedError(f"{args.root} is no folder")
         actions[args.action](args)
-    except (_FailedError, StoreError, GlobError) as error:
-        if args.json:
-            _print_json({"error": str(error)})
-        else:
-            print(f"composer-lsp index: {error}", file=sys.stderr)
-        return 1
+    except (_FailedError, StoreError, GlobError, LanguageError) as error:
+        return _failed(args, str(error), 1)
+    except BrokenPipeError:
+        raise
+    except (OSError, EnvironmentVariableError) as error:
+        return _failed(args, str(error), 2)
+    except KeyboardInterrupt:
+        stays = "; what is indexed so far stays" if args.action in ("build", "search") else ""
+        return _failed(args, f"interrupted{stays}", 130)
     return 0
+
+
+def _failed(args: argparse.Namespace, message: str, exit_code: int) -> int:
+    if args.json:
+        _print_json({"error": message})
+    else:
+        print(f"composer-lsp index: {message}", file=sys.stderr)
+    return exit_code
 
 
 def _build(args: argparse.Namespace) -> None:
     index = _opened(args)
+    if not index.become_writer():
+        raise _FailedError(f"{_WRITER}, so there is nothing to build")
     started = time.monotonic()
-    index.refresh(_progress_line(args))
+    _refresh(index, args)
     status = index.status()
     if args.json:
         _print_json(asdict(status))
         return
-    for notice in index.notices:
-        print(notice, file=sys.stderr)
     print(
         f"{status.num_files:,} files in {status.num_chunks:,} pieces, "
         f"{status.disk_bytes / 1e6:,.0f} MB, {time.monotonic() - started:.1f} s"
@@ -99,34 +134,56 @@ def _build(args: argparse.Namespace) -> None:
 
 
 def _status(args: argparse.Namespace) -> None:
-    status = _opened(args).status()
+    from composer_index.glance import glance
+
+    seen = glance(args.root, cache_dir())
     if args.json:
-        _print_json(asdict(status))
+        _print_json(asdict(seen))
         return
-    print(f"{status.root}\n  {status.num_files:,} files in {status.num_chunks:,} pieces")
-    if status.state == "building":
-        print("  not built yet: composer-lsp index build, or open the folder in an editor")
-    for reason, count in sorted(status.skipped.items()):
-        print(f"  {count:,} not indexed: {reason}")
-    print(f"  {status.disk_bytes / 1e6:,.0f} MB in {status.location}")
-    if not status.is_writer:
-        print("  an editor's window keeps it current")
+    print(_printable(seen.root))
+    for line in _status_lines(seen):
+        print(f"  {line}")
+
+
+def _status_lines(seen: "Glance") -> Iterator[str]:
+    if seen.state in ("unbuilt", "outdated"):
+        why = "not built yet" if seen.state == "unbuilt" else "broken, or of another version"
+        yield f"{why}: composer-lsp index build, or open the folder in an editor"
+    else:
+        yield f"{seen.num_files:,} files in {seen.num_chunks:,} pieces"
+    if seen.num_left:
+        yield f"{seen.num_left:,} files were still to be indexed when it was looked at last"
+    for reason, count in sorted(seen.skipped.items()):
+        yield f"{count:,} not indexed: {_REASONS.get(reason, reason)}"
+    if seen.changed_at is not None:
+        yield f"{seen.disk_bytes / 1e6:,.0f} MB, changed {ago(time.time() - seen.changed_at)}"
+    yield f"in {_printable(seen.location)}"
+    if seen.has_writer:
+        yield _WRITER
 
 
 def _search(args: argparse.Namespace) -> None:
+    from composer_index.search.language_filter import check_language
+    from composer_index.store.sql import glob_pattern
+
     if args.limit < 1:
         raise _FailedError(f"--limit takes a number of results from 1, not {args.limit}")
+    if args.language:
+        check_language(args.language)
+    if args.glob:
+        glob_pattern(args.glob)
     index = _opened(args)
     if not args.no_build and index.become_writer():
-        index.refresh(_progress_line(args))
+        _refresh(index, args)
+    elif index.state == "building":
+        _say(args, "the index is not complete; text is searched beside it")
     results = index.search(" ".join(args.query), args.limit, args.glob, args.language)
     if args.json:
         _print_json([asdict(result) for result in results])
         return
     for result in results:
-        print(
-            f"{_printable(result.path)}:{result.start_line}  {result.symbol}  ({'; '.join(result.why)})"
-        )
+        why = "; ".join(result.why)
+        print(f"{_printable(result.path)}:{result.start_line}  {result.symbol}  ({why})")
         for line in result.text.splitlines()[:_SHOWN_LINES]:
             print(f"    {line}")
     if not results:
@@ -136,12 +193,12 @@ def _search(args: argparse.Namespace) -> None:
 def _clear(args: argparse.Namespace) -> None:
     index = _opened(args)
     if not index.become_writer():
-        raise _FailedError("an editor's window keeps this index current; close it first")
+        raise _FailedError(f"{_WRITER}; close it first")
     index.clear()
     if args.json:
         _print_json({"cleared": str(index.location)})
     else:
-        print(f"cleared {index.location}")
+        print(f"cleared {_printable(str(index.location))}")
 
 
 def _evaluate(args: argparse.Namespace) -> None:
@@ -177,21 +234,34 @@ def _tell(event: Any) -> None:
     print(event.message, file=sys.stderr)
 
 
-def _progress_line(args: argparse.Namespace) -> "Callable[[Progress], None]":
-    if args.json or not sys.stderr.isatty():
-        return lambda progress: None
+def _refresh(index: "RootIndex", args: argparse.Namespace) -> None:
+    """Bring it up to date, and say how far it is."""
+    is_line = sys.stderr.isatty() and not args.json
     last = 0.0
+    is_told = False
 
     def show(progress: "Progress") -> None:
-        nonlocal last
-        if progress.num_left and time.monotonic() - last < _INTERVAL_S:
-            return
-        last = time.monotonic()
-        total = progress.num_done + progress.num_left
-        line = f"indexing {progress.num_done:,} of {total:,} files" if progress.num_left else ""
-        print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+        nonlocal last, is_told
+        if is_line and time.monotonic() - last > _INTERVAL_S:
+            last = time.monotonic()
+            line = f"{progress.num_done:,} files indexed, {progress.num_left:,} left"
+            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+        elif not is_line and not is_told and progress.num_left >= _MANY_FILES:
+            is_told = True
+            _say(args, f"indexing {progress.num_left:,} files")
 
-    return show
+    try:
+        index.refresh(show)
+    finally:
+        if is_line:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+    for notice in index.notices:
+        _say(args, notice)
+
+
+def _say(args: argparse.Namespace, text: str) -> None:
+    if not args.json:
+        print(_printable(text), file=sys.stderr)
 
 
 def _printable(path: str) -> str:
