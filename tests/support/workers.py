@@ -15,11 +15,13 @@ import psutil
 
 LIMIT_S = 120.0
 _HURRIED = """
-import runpy
 from composer_index.root import RootIndex
 from composer_index.worker import keeper
 keeper.TAKEOVER_S = keeper.FULL_S = keeper.IDLE_S = keeper.COMPACT_GRACE_S = 0.2
 RootIndex.compact.__kwdefaults__["grace_s"] = 0.1
+"""
+_RUN = """
+import runpy
 runpy.run_module("composer_index.worker", run_name="__main__", alter_sys=True)
 """
 
@@ -43,7 +45,8 @@ class RefusedError(Exception):
 class Worker:
     """A worker as a child process, spoken to in lines as the language server does.
 
-    `is_hurried`: it tidies up, and tries again, after a fifth of a second without work.
+    `is_hurried`: it tidies up, and tries again, after a fifth of a second. `faults`: code that it
+    runs first.
     """
 
     def __init__(
@@ -51,13 +54,15 @@ class Worker:
         cache_dir: Path,
         *,
         is_hurried: bool = False,
+        faults: str = "",
         environment: Mapping[str, str] | None = None,
         log: IO[bytes] | None = None,
         before: Callable[[], None] | None = None,
     ) -> None:
-        command = ["-c", _HURRIED] if is_hurried else ["-m", "composer_index.worker"]
+        code = (_HURRIED if is_hurried else "") + faults
+        start = ["-c", code + _RUN] if code else ["-m", "composer_index.worker"]
         self.process = subprocess.Popen(
-            [sys.executable, "-P", *command, str(cache_dir)],
+            [sys.executable, "-P", *start, str(cache_dir)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log or subprocess.DEVNULL,
@@ -117,7 +122,9 @@ class Worker:
 
     def listen(self, latest: float) -> None:
         """Takes the next line, which comes before `latest`."""
-        line = self._lines.get(timeout=max(0.0, latest - time.monotonic()))
+        self._take(self._lines.get(timeout=max(0.0, latest - time.monotonic())))
+
+    def _take(self, line: bytes) -> None:
         assert line, f"the worker ended with {self.process.wait()}"
         message = json.loads(line)
         if "id" in message:
@@ -129,6 +136,8 @@ class Worker:
         """Asks again and again."""
         latest = time.monotonic() + limit_s
         while not condition():
+            while not self._lines.empty():
+                self._take(self._lines.get())
             assert time.monotonic() < latest, f"waited {limit_s:g} s for {what}; {self.messages}"
             time.sleep(0.02)
 
@@ -157,7 +166,7 @@ class Worker:
         self.until(lambda: self.knows(name, root), f"{name} to come", limit_s)
         mark.unlink()
         self.until(lambda: not self.knows(name, root), f"{name} to go", limit_s)
-        self.until(lambda: self._is_idle(root), "all to be stored", limit_s)
+        self.until(lambda: self.is_idle(root), "all to be stored", limit_s)
 
     def kill(self) -> None:
         self.process.kill()
@@ -169,7 +178,8 @@ class Worker:
         self.process.stdin.close()
         self.process.wait(LIMIT_S)
 
-    def _is_idle(self, root: Path) -> bool:
+    def is_idle(self, root: Path) -> bool:
+        """Whether all that it knows of is stored."""
         status = self.status(root)
         return status["state"] == "ready" and not status["num_waiting"]
 

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from errno import EDQUOT, ENOSPC
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -89,7 +90,8 @@ class Store:
             location.mkdir(mode=0o700, parents=True, exist_ok=True)
             location.chmod(0o700)
         except OSError as error:
-            raise StoreError(f"the index needs a folder of its own: {error}") from error
+            kind = StoreFullError if error.errno in (ENOSPC, EDQUOT) else StoreError
+            raise kind(f"the index needs a folder of its own: {error}") from error
         store.try_become_writer()
         return store
 

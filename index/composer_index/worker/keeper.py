@@ -113,13 +113,23 @@ class Keeper:
 
     async def _keep_current(self) -> None:
         try:
-            await self._write(self.index.open)
+            while not await self._open():
+                await asyncio.sleep(FULL_S)
         except StoreError as error:
             self.notice(f"No index for {self.index.root}: {error}. Search goes on from text")
             return
         while True:
             wait_s = await self._work_through()
             await self._wait(wait_s)
+
+    async def _open(self) -> bool:
+        """False if there is no room, or the system has none of something else, for the moment."""
+        try:
+            await self._write(self.index.open)
+        except (StoreFullError, OSError) as error:
+            self._tell_standstill(error)
+            return False
+        return True
 
     async def _work_through(self) -> float | None:
         """Do what there is to do; how long to wait before trying again, None: until there is more."""
@@ -142,6 +152,10 @@ class Keeper:
         except NotWriterError:
             self._must_plan = True
             return TAKEOVER_S
+        except OSError as error:  # Of a temporary folder, for instance, or of the number of files.
+            self._must_plan = True
+            self._tell_standstill(error)
+            return FULL_S
         except StoreError:  # It was replaced by an empty one, and that was told.
             self.reconcile()
             return 0
@@ -191,6 +205,9 @@ class Keeper:
     def _tell_progress(self) -> None:
         progress = self.index.progress
         self._tell("progress", {"done": progress.num_done, "left": progress.num_left})
+
+    def _tell_standstill(self, error: Exception) -> None:
+        self.notice(f"The index of {self.index.root} stands still and tries again: {error}")
 
     def notice(self, text: str) -> None:
         """Tell the user, once."""
