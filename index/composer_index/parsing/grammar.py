@@ -5,6 +5,7 @@ what is known to overrun their buffers is kept from them (`_is_hazardous`).
 """
 
 import re
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -92,11 +93,11 @@ def parse_tree(
     reads = _READS + _READS_PER_BLOCK * (len(parts) + num_bytes // _BLOCK_BYTES)
     steps = _STEPS + num_bytes // _BYTES_PER_STEP
 
-    def read(start: int, _point: object) -> bytes:
+    def read(start: int, _point: object) -> bytearray:
         nonlocal reads
         reads -= 1
         block = source[start : start + _BLOCK_BYTES] if reads > 0 else b""
-        return block.translate(_ASCII) if language.is_ascii_only else block
+        return _BUFFERS.holding(block.translate(_ASCII) if language.is_ascii_only else block)
 
     def stop(_byte: int, _has_error: bool) -> bool:
         nonlocal steps
@@ -109,6 +110,25 @@ def parse_tree(
     except ValueError:  # Stopped.
         return None
     return tree if reads > 0 else None
+
+
+class _Buffers(threading.local):
+    """What the parser is given to read, one buffer a size: py-tree-sitter 0.26.1 keeps all that its
+    callback returns for ever, so it is given the same ones again and again. It is done with one
+    when it asks for the next."""
+
+    def __init__(self) -> None:
+        self._of_size: dict[int, bytearray] = {}
+
+    def holding(self, block: bytes) -> bytearray:
+        buffer = self._of_size.get(len(block))
+        if buffer is None:
+            buffer = self._of_size[len(block)] = bytearray(len(block))
+        buffer[:] = block
+        return buffer
+
+
+_BUFFERS = _Buffers()
 
 
 def matches(grammar: Grammar, tree: tree_sitter.Tree) -> list[Match]:

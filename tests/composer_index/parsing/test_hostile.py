@@ -1,6 +1,8 @@
 """Any bytes at all: nothing is raised, nothing is lost, and work stays bounded."""
 
+import gc
 import re
+import tracemalloc
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -165,6 +167,19 @@ def test_a_long_error_hides_no_definition_beside_it() -> None:
     assert tree is not None
 
     assert "function" in matches(grammar, tree)[0]
+
+
+def test_what_was_parsed_is_let_go_of() -> None:
+    source = b"def f():\n    pass\n\n" * 4000
+    num_bytes = len(source)
+    parse_file("a.py", source)
+    tracemalloc.start()
+    for _ in range(3):
+        parse_file("a.py", source)
+    gc.collect()
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < num_bytes
 
 
 @pytest.mark.parametrize("language", GRAMMARS)
