@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from composer_inference.environment import EnvironmentVariableError, cache_dir
 from composer_lsp.cli.ago import ago
+from composer_lsp.cli.index_models import add_embedder, add_reranker, models_of
+from composer_lsp.index.models import ModelsError
 
 if TYPE_CHECKING:
     from composer_index.glance import Glance
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 _SHOWN_LINES = 6
 _INTERVAL_S = 0.2
+_FILL_INTERVAL_S = 10.0
 _MANY_FILES = 50
 """Fewer are indexed before anybody wonders."""
 _WRITER = "another process keeps this index current: an editor's window, or a build"
@@ -47,7 +50,8 @@ class _FailedError(Exception):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     parser.epilog = _EXIT_STATUS
-    _action(actions, "build", "bring the index up to date with the files")
+    build = _action(actions, "build", "bring the index up to date with the files")
+    add_embedder(build)
     _action(
         actions,
         "status",
@@ -63,10 +67,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="search what is indexed, without looking for changes",
     )
+    add_embedder(search)
+    add_reranker(search)
     _action(actions, "clear", "forget everything about a folder")
     evaluate = _action(actions, "eval", "judge the search by queries made from a source tree")
     evaluate.add_argument("--queries", type=int, default=500, help="queries (default: 500)")
     evaluate.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
+    add_embedder(evaluate)
+    add_reranker(evaluate)
 
 
 def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
@@ -82,6 +90,7 @@ def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     # Slow to import, and not needed for `--help`.
+    from composer_index.embedding.server import ModelServerError
     from composer_index.search.language_filter import LanguageError
     from composer_index.store.errors import StoreError
     from composer_index.store.sql import GlobError
@@ -97,7 +106,14 @@ def run(args: argparse.Namespace) -> int:
         if not args.root.is_dir():
             raise _FailedError(f"{args.root} is no folder")
         actions[args.action](args)
-    except (_FailedError, StoreError, GlobError, LanguageError) as error:
+    except (
+        _FailedError,
+        ModelsError,
+        ModelServerError,
+        StoreError,
+        GlobError,
+        LanguageError,
+    ) as error:
         return _failed(args, str(error), 1)
     except BrokenPipeError:
         raise
@@ -122,7 +138,11 @@ def _build(args: argparse.Namespace) -> None:
     if not index.become_writer():
         raise _FailedError(f"{_WRITER}, so there is nothing to build")
     started = time.monotonic()
+    embedder, _ = models_of(args)
     _refresh(index, args)
+    if embedder is not None:
+        index.use_models(embedder, None)
+        _fill(index, args)
     status = index.status()
     if args.json:
         _print_json(asdict(status))
@@ -177,6 +197,13 @@ def _search(args: argparse.Namespace) -> None:
         _refresh(index, args)
     elif index.state == "building":
         _say(args, "the index is not complete; text is searched beside it")
+    embedder, reranker = models_of(args)
+    index.use_models(embedder, reranker)
+    if embedder is not None and index.status().embedder != embedder.name:
+        model = f"composer-lsp index build --embedder {args.embedder}"
+        _say(
+            args, f"{args.embedder} has no vectors yet, so the table answers; make them by: {model}"
+        )
     results = index.search(" ".join(args.query), args.limit, args.glob, args.language)
     if args.json:
         _print_json([asdict(result) for result in results])
@@ -207,10 +234,17 @@ def _evaluate(args: argparse.Namespace) -> None:
 
     if args.queries < 1:
         raise _FailedError(f"--queries takes a number from 1, not {args.queries}")
+    embedder, reranker = models_of(args)
+
+    def prepare(index: "RootIndex") -> None:
+        index.use_models(embedder, reranker)
+        if embedder is not None:
+            _fill(index, args)
+
     with tempfile.TemporaryDirectory(prefix="composer-eval-") as scratch:
         evaluation = evaluate(
             args.root,
-            lambda tree: index_search(tree, Path(scratch)),
+            lambda tree: index_search(tree, Path(scratch), prepare),
             number=args.queries,
             seed=args.seed,
         )
@@ -257,6 +291,19 @@ def _refresh(index: "RootIndex", args: argparse.Namespace) -> None:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
     for notice in index.notices:
         _say(args, notice)
+
+
+def _fill(index: "RootIndex", args: argparse.Namespace) -> None:
+    """Have the embedder's vectors made, and say how far it is."""
+    last = time.monotonic()
+
+    def show(num_left: int) -> None:
+        nonlocal last
+        if time.monotonic() - last > _FILL_INTERVAL_S:
+            last = time.monotonic()
+            _say(args, f"{num_left:,} files without vectors left")
+
+    index.fill(show)
 
 
 def _say(args: argparse.Namespace, text: str) -> None:
