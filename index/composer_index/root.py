@@ -7,12 +7,15 @@ for result in index.search("where are redirects followed"):
     print(result.path, result.start_line, result.symbol)
 """
 
+import math
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from importlib import import_module
+from itertools import takewhile, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -20,6 +23,7 @@ from composer_index.chunk import ParsedFile
 from composer_index.embedding.static import StaticEmbedder
 from composer_index.files.changes import Batch
 from composer_index.files.listing import list_files
+from composer_index.files.order import in_order
 from composer_index.files.read import ReadError, read_file
 from composer_index.ignores.rules import Rules
 from composer_index.indexing.planned import (
@@ -52,6 +56,10 @@ if TYPE_CHECKING:
     from composer_index.store.store import Store
 
 GRACE_S = 60.0
+LISTING_S = 1.0
+"""How long a search lists files, before they are known: what is found by then has to do."""
+_SLOW_IMPORTS = ("pyarrow.dataset", "pydantic", "lance_namespace")
+"""What lancedb imports, in pieces of a fifth of a second or less."""
 MANY_WAITING = 200
 """With so many files waiting to be indexed, text is searched beside the store."""
 
@@ -94,8 +102,14 @@ class RootIndex:
         cache_dir: Path,
         include_secret: tuple[str, ...] = (),
         on_event: Callable[[StoreEvent], None] = lambda event: None,
+        give_way: Callable[[], None] = lambda: None,
     ) -> None:
-        """Raises: PatternError for a pattern of `include_secret` that is none."""
+        """`give_way` is called often by what takes long, `load`, `plan` and `step`, and returns when
+        it is to go on.
+
+        Raises: PatternError for a pattern of `include_secret` that is none.
+        """
+        self._give_way = give_way
         self._rules = Rules(root, include_secret=include_secret)
         self._include_secret = include_secret
         self._on_event = on_event
@@ -126,11 +140,22 @@ class RootIndex:
         """False where it was deleted, moved away or unmounted; then the index stays as it is."""
         return Path(self.root).is_dir()
 
+    def load(self) -> None:
+        """Import what the store needs: a second of CPU time, so not before it is needed, and in
+        pieces."""
+        for name in _SLOW_IMPORTS:
+            self._give_way()
+            with suppress(ImportError):  # Another version may do without.
+                import_module(name)
+        self._give_way()
+        import_module("composer_index.store.store")
+
     def open(self) -> None:
-        """Open the store. Slow (it imports lancedb), so searches before it answer from text.
+        """Open the store. Slow (see `load`), so searches before it answer from text.
 
         Raises: StoreError.
         """
+        self.load()
         from composer_index.indexing.indexer import Indexer
         from composer_index.indexing.journal import ParsingJournal
         from composer_index.search.query import Searcher
@@ -139,7 +164,11 @@ class RootIndex:
         self._embedder = StaticEmbedder()
         self._store = Store.open(self.location, self._on_event)
         self._indexer = Indexer(
-            self._rules, self._store, self._embedder, ParsingJournal(self.location)
+            self._rules,
+            self._store,
+            self._embedder,
+            ParsingJournal(self.location),
+            self._give_way,
         )
         self._was_empty = next(iter(self._store.known_files()), None) is None
         searcher = Searcher(self._store, self._embedder)
@@ -213,6 +242,11 @@ class RootIndex:
     @property
     def progress(self) -> "Progress":
         return self._indexing().progress
+
+    @property
+    def waiting(self) -> list[str]:
+        """The files that are known to have changed and are not stored yet. From any thread."""
+        return self._indexer.waiting if self._indexer else []
 
     @property
     def notices(self) -> Sequence[str]:
@@ -331,7 +365,7 @@ class RootIndex:
         self, query: str, k: int = 10, path_glob: str | None = None, language: str | None = None
     ) -> list[Result]:
         """The `k` best places for a question or some words, best first. While the index is not
-        complete, text is searched as well; such results know no language and no symbol.
+        complete, the text of what is not indexed yet is searched as well.
 
         Raises: GlobError, LanguageError."""
         if language:
@@ -340,12 +374,24 @@ class RootIndex:
         self._asked_at = time.monotonic()
         found = searcher.search(query, k, path_glob, language) if searcher else []
         self._visits.add(dict.fromkeys(result.path for result in found), FOUND)
-        if self.state == "ready" or language:
+        if self.state == "ready":
             return found
         rules = Rules(self.root, include_secret=self._include_secret)
-        paths = [file.path for file in list_files(rules)]
-        cold = search_text(Path(self.root), paths, query, k, path_glob)
-        return _in_turn(found, cold)[:k]
+        paths, share = self._unindexed(rules)
+        cold = search_text(Path(self.root), paths, query, k, path_glob, language)
+        hidden = rules.hidden_many(result.path for result in cold)
+        shown = [result for result in cold if result.path not in hidden]
+        return _in_turn(found, shown[: math.ceil(k * share)])[:k]
+
+    def _unindexed(self, rules: Rules) -> tuple[list[str], float]:
+        """The files that the store does not have yet, likely ones first, and their share of all."""
+        indexer = self._indexer
+        if indexer is not None and self._has_planned:
+            paths = indexer.waiting
+            return paths, len(paths) / max(1, len(paths) + indexer.progress.num_done)
+        until = time.monotonic() + LISTING_S
+        files = takewhile(lambda _: time.monotonic() < until, list_files(rules))
+        return in_order((file.path for file in files), open_paths=tuple(self._buffers)), 1.0
 
     def definitions(self, name: str) -> list[FoundDefinition]:
         return self._searcher.definitions(name) if self._searcher else []

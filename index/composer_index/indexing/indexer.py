@@ -7,14 +7,14 @@ two batches the caller may pause, stop, or put files first.
 import hashlib
 import time
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 from composer_index.chunk import ParsedFile, SkippedFile
 from composer_index.embedding.static import StaticEmbedder
-from composer_index.files.listing import Listing, file_at, list_files
+from composer_index.files.listing import File, Listing, file_at, list_files
 from composer_index.files.order import in_order, recently_committed
 from composer_index.files.read import ReadError, TooLargeError, read_file
 from composer_index.files.reconcile import reconcile, settled
@@ -29,6 +29,7 @@ from composer_index.store.store import Store
 BATCH_BYTES = 1_000_000
 """Of source a batch: a second of work on a slow core."""
 BATCH_FILES = 250
+_LISTED_AT_ONCE = 250
 
 _Read = tuple[ParsedFile | SkippedFile, FileStat]
 
@@ -46,8 +47,15 @@ class Indexer:
     was under way is not queued any more, and a `plan` finds it again."""
 
     def __init__(
-        self, rules: Rules, store: Store, embedder: StaticEmbedder, journal: ParsingJournal
+        self,
+        rules: Rules,
+        store: Store,
+        embedder: StaticEmbedder,
+        journal: ParsingJournal,
+        give_way: Callable[[], None] = lambda: None,
     ) -> None:
+        """`give_way` is called often, and returns when the indexing is to go on."""
+        self._give_way = give_way
         self._journal = journal
         self._rules = rules
         self._store = store
@@ -55,7 +63,7 @@ class Indexer:
         self._urgent: dict[str, None] = {}
         self._queue: deque[str] = deque()
         self._num_done = 0
-        self._num_in_batch = 0
+        self._in_hand: list[str] = []
         self.listing = Listing()
         """What the last `plan` skipped, and what it wants the user told."""
         self.stored: tuple[str, ...] = ()
@@ -65,8 +73,13 @@ class Indexer:
 
     @property
     def progress(self) -> Progress:
-        num_left = len(self._urgent) + len(self._queue) + self._num_in_batch
+        num_left = len(self._urgent) + len(self._queue) + len(self._in_hand)
         return Progress(num_done=self._num_done, num_left=num_left)
+
+    @property
+    def waiting(self) -> list[str]:
+        """The files that are left, in their order. From any thread."""
+        return [*self._in_hand, *self._urgent.copy(), *self._queue.copy()]
 
     def close(self) -> None:
         self._journal.close()
@@ -75,11 +88,11 @@ class Indexer:
         """Finds out what has changed, forgets what is gone, and queues the rest: what somebody is
         likely to ask about first."""
         self.listing = Listing()
-        self._num_in_batch = 0
+        self._in_hand = []
         known = (
             (file.path, file.stat.size, file.stat.mtime_ns) for file in self._store.known_files()
         )
-        difference = reconcile(known, list_files(self._rules, self.listing))
+        difference = reconcile(known, self._listed())
         changed = [file.path for file in difference.changed]
         recent = recently_committed(self._rules.root) if changed else []
         wanted = set(changed)
@@ -106,17 +119,17 @@ class Indexer:
     def step(self) -> bool:
         """Stores one batch. Returns whether more is left; where none is, all is in the indices."""
         if self._urgent:
-            paths = list(self._urgent)[:BATCH_FILES]
-            self._num_in_batch = len(paths)
+            self._in_hand = paths = list(self._urgent)[:BATCH_FILES]
             for path in paths:
                 del self._urgent[path]
             # Planned files need no second look: a changed ignore file brings a new plan.
             hidden = self._rules.hidden_many(paths)
-            self._store_files([path for path in paths if path not in hidden], gone=list(hidden))
+            shown = [path for path in paths if path not in hidden]
+            self._store_files(shown, gone=list(hidden), is_urgent=True)
         else:
             paths = self._planned()
-            self._store_files(paths, gone=[])
-        self._num_in_batch = 0
+            self._store_files(paths, gone=[], is_urgent=False)
+        self._in_hand = []
         self._num_done += len(paths)
         if self._urgent or self._queue:
             return True
@@ -125,21 +138,27 @@ class Indexer:
         self._num_done = 0
         return False
 
+    def _listed(self) -> Iterator[File]:
+        for number, file in enumerate(list_files(self._rules, self.listing)):
+            if number % _LISTED_AT_ONCE == 0:
+                self._give_way()
+            yield file
+
     def _planned(self) -> list[str]:
         """The next files of the queue."""
-        paths: list[str] = []
+        self._in_hand = paths = list[str]()
         num_bytes = 0
         while self._queue and num_bytes < BATCH_BYTES and len(paths) < BATCH_FILES:
-            path = self._queue.popleft()
-            file = file_at(self._rules, path)
+            paths.append(self._queue.popleft())
+            file = file_at(self._rules, paths[-1])
             num_bytes += file.size if file else 0
-            paths.append(path)
-            self._num_in_batch = len(paths)
         return paths
 
-    def _store_files(self, paths: Sequence[str], gone: list[str]) -> None:
+    def _store_files(self, paths: Sequence[str], gone: list[str], *, is_urgent: bool) -> None:
         read: list[_Read] = []
         for path in paths:
+            if not is_urgent:
+                self._give_way()
             found = self._read(path)
             if found is None:
                 gone.append(path)

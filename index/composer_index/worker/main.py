@@ -3,7 +3,7 @@
     python -m composer_index.worker CACHE_DIR
 
 It speaks the lines of `channel.py`. All changes run in one thread, one small batch at a time, at a
-low priority; searches run in others. It leaves when its input ends.
+low priority, and make way for searches, which run in others. It leaves when its input ends.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from composer_index.search.language_filter import LanguageError
 from composer_index.search.rerank import ServedReranker
 from composer_index.store.records import StoreEvent
 from composer_index.store.sql import GlobError
+from composer_index.turns import Turns
 from composer_index.worker.channel import Channel, Handler, Params, RefusedError
 from composer_index.worker.filling import Filler
 from composer_index.worker.keeper import Keeper
@@ -52,9 +53,10 @@ class Worker:
     def __init__(self, cache_dir: Path) -> None:
         self._cache_dir = cache_dir
         self._keepers: dict[str, Keeper] = {}
-        self._writing = ThreadPoolExecutor(1, "index")
+        self._writing = ThreadPoolExecutor(1, "index", _lower_priority)
         self._searching = ThreadPoolExecutor(_NUM_SEARCH_THREADS, "ask")
-        self._embedding = ThreadPoolExecutor(1, "embed")
+        self._embedding = ThreadPoolExecutor(1, "embed", _lower_priority)
+        self._turns = Turns()
         self._fillers: dict[str, Filler] = {}
         self._embedder: ServedEmbedder | None = None
         self._reranker: ServedReranker | None = None
@@ -117,6 +119,7 @@ class Worker:
             cache_dir=self._cache_dir,
             include_secret=tuple(params.get("include_secret", ())),
             on_event=on_event,
+            give_way=self._turns.give_way,
         )
         index.use_models(self._embedder, self._reranker)
         keeper = self._keepers[root] = Keeper(index, self._writing, self._tell_of(root))
@@ -244,13 +247,21 @@ class Worker:
 
     async def _ask(self, function: Callable[..., _Answer], *arguments: Any) -> _Answer:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._searching, function, *arguments)
+        with self._turns.asking():
+            return await loop.run_in_executor(self._searching, function, *arguments)
 
     def _states(self) -> dict[str, str]:
         return {root: keeper.index.state for root, keeper in self._keepers.items()}
 
     def _tell_of(self, root: str) -> Callable[[str, Params], None]:
         return lambda method, params: self._channel.tell(method, {"root": root, **params})
+
+
+def _lower_priority() -> None:
+    """Of the calling thread and of those that it starts, Lance's among them, on Linux; of the whole
+    process on other systems that know priorities."""
+    if hasattr(os, "setpriority"):
+        os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
 
 
 def _holds_home(root: str) -> bool:
@@ -289,8 +300,6 @@ def main() -> None:
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
-    if hasattr(os, "nice"):
-        os.nice(_NICENESS)
     asyncio.run(Worker(arguments.cache_dir).run())
     # Threads may be in the middle of a batch; the store survives that, and nobody waits for it.
     os._exit(0)
