@@ -1,7 +1,9 @@
 """Questions go first, and indexing goes on all the same."""
 
+import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ from composer_index.files.changes import Batch
 from composer_index.root import RootIndex
 from composer_index.store.errors import StoreError
 from composer_index.turns import Turns
-from composer_index.worker import main
+from composer_index.worker import keeper, main
+from composer_index.worker.keeper import Keeper
 from composer_index.worker.main import Worker
 
 LIMIT_S = 60
@@ -115,3 +118,31 @@ async def test_a_question_is_answered_before_the_store_is_opened(
         await worker.status({})
     await worker.close(root)
     assert order == ["answered", "opened"]
+
+
+async def test_folders_are_watched_once_the_imports_are_done(
+    make_index: Callable[[Path], RootIndex], workspace: Path, monkeypatch: pytest.MonkeyPatch
+):
+    order: list[str] = []
+    is_watching = threading.Event()
+
+    def load(self: RootIndex) -> None:
+        if "loaded" not in order:
+            is_watching.wait(HEAD_START_S)
+            order.append("loaded")
+
+    async def batches(rules: object) -> AsyncGenerator[Batch]:
+        order.append("watching")
+        is_watching.set()
+        yield Batch()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(RootIndex, "load", load)
+    monkeypatch.setattr(keeper, "batches", batches)
+    with ThreadPoolExecutor(1) as writing:
+        kept = Keeper(make_index(workspace), writing, lambda method, params: None)
+        async with asyncio.timeout(LIMIT_S):
+            while not is_watching.is_set() or "loaded" not in order:
+                await asyncio.sleep(0.02)
+        await kept.close()
+    assert order == ["loaded", "watching"]

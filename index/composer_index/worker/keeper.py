@@ -50,6 +50,7 @@ class Keeper:
         self._work.set()
         self._told_notices: set[str] = set()
         self._is_idle = False
+        self._is_loaded = asyncio.Event()
         self.on_idle: Callable[[], None] = lambda: None
         """Called whenever nothing is left to be indexed."""
         self._tasks = [
@@ -100,6 +101,8 @@ class Keeper:
         self._work.set()
 
     async def _watch(self) -> None:
+        # Whoever asks as soon as the folder is open has the machine to himself.
+        await self._is_loaded.wait()
         while True:
             # Rules belong to one thread; the watcher's are its own.
             async with aclosing(batches(Rules(self.index.root))) as found:
@@ -112,6 +115,8 @@ class Keeper:
                 await asyncio.sleep(ROOT_S)
 
     async def _keep_current(self) -> None:
+        await self._write(self.index.load)
+        self._is_loaded.set()
         try:
             while not await self._open():
                 await asyncio.sleep(FULL_S)
