@@ -81,19 +81,23 @@ def served(role: RoleSettings, endpoint: "Endpoint | None") -> Mapping[str, Any]
     """
     # The engine embeds when nobody else wants it, which may be a while; a search waits for no model.
     is_patient = not role.url and isinstance(role, EmbedderSettings)
-    fields = {"model": role.model, "timeout_s": 0.0 if is_patient else role.timeout_s}
+    fields: dict[str, Any] = {
+        "model": role.model,
+        "timeout_s": 0.0 if is_patient else role.timeout_s,
+    }
     if role.url:
         # Imports httpx, which those who use the engine never need in this process.
         from composer_lsp.engine.client import api_base, role_key
 
         key = role_key(role) if role.api_key_env else ""
         return {**fields, "origin": role.url, "url": api_base(role.url), "api_key": key}
+    fields |= {"origin": ENGINE, "is_engine": True}
     if endpoint is None:
-        return {**fields, "origin": ENGINE}
+        return fields
     from composer_inference.endpoint import UnixEndpoint
 
     if isinstance(endpoint, UnixEndpoint):
         socket = str(endpoint.path)
-        return {**fields, "origin": ENGINE, "url": "http://composer/v1/", "socket": socket}
+        return {**fields, "url": "http://composer/v1/", "socket": socket}
     url = f"http://127.0.0.1:{endpoint.port}/v1/"
-    return {**fields, "origin": ENGINE, "url": url, "api_key": endpoint.token}
+    return {**fields, "url": url, "api_key": endpoint.token}

@@ -28,6 +28,10 @@ class ModelServerError(OSError):
     """A model does not answer; the message names the server, what it said, and the way out."""
 
 
+class EngineAwayError(ModelServerError):
+    """The engine of this machine is not running; whoever can start it has been told."""
+
+
 class InputRefusedError(ModelServerError):
     """It answers, and not to this input: too long, as a rule."""
 
@@ -49,12 +53,14 @@ class ServedModel:
     """Sent as a bearer token; empty: none is."""
     timeout_s: float = 30.0
     """How long it may stay silent; 0: without end."""
+    is_engine: bool = False
+    """It is the engine of this machine, which is started when it is needed."""
 
 
 class ModelServer:
     """Safe to use from several threads. While the server fails it is left alone for growing spells.
 
-    `wake` is told, in any thread, that nothing listens there.
+    `wake` is told, in any thread, that the engine is needed and not there.
     """
 
     def __init__(self, served: ServedModel, wake: Callable[[], None] = lambda: None) -> None:
@@ -120,8 +126,7 @@ class ModelServer:
 
         name, silence_s = self.served.origin, limit_s or self.served.timeout_s or None
         if not self.served.url:
-            self._wake()
-            raise ModelServerError(f"{name} is not running")
+            raise self._unreachable("it is not running")
         content = json.dumps({"model": self.served.model, **body}).encode("ascii")
         try:
             response = self._opened().post(
@@ -131,8 +136,7 @@ class ModelServer:
                 timeout=httpx.Timeout(silence_s, connect=min(_CONNECT_S, silence_s or _CONNECT_S)),
             )
         except httpx.ConnectError as error:
-            self._wake()
-            raise ModelServerError(f"{name} cannot be reached: {error}") from error
+            raise self._unreachable(str(error)) from error
         except httpx.TimeoutException as error:
             raise ModelServerError(f"{name} stayed silent for {silence_s or 0:g} s") from error
         except httpx.TransportError as error:
@@ -143,6 +147,13 @@ class ModelServer:
         if response.status_code >= 300:
             raise self._error(path, response.status_code, response.content)
         return self._object(response.content)
+
+    def _unreachable(self, why: str) -> ModelServerError:
+        message = f"{self.served.origin} cannot be reached: {why}"
+        if not self.served.is_engine:
+            return ModelServerError(message)
+        self._wake()
+        return EngineAwayError(message)
 
     def _opened(self) -> "httpx.Client":
         import httpx

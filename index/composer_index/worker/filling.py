@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from composer_index.embedding.server import LONGEST_WAIT_S, ModelServerError
+from composer_index.embedding.server import LONGEST_WAIT_S, EngineAwayError, ModelServerError
 from composer_index.indexing.backfill import Backfill, Group
 from composer_index.root import RootIndex
 from composer_index.store.errors import StoreError
@@ -79,7 +79,8 @@ class Filler:
             else:
                 await self._fill_in(backfill)
         except ModelServerError as error:
-            self._notice(f"{error}. Search goes on by the index's own vectors meanwhile")
+            if not isinstance(error, EngineAwayError):  # It is being started.
+                self._notice(f"{error}. Search goes on by the index's own vectors meanwhile")
             _forget(backfill)
             return backfill.embedder.server.wait_s if backfill else LONGEST_WAIT_S
         except StoreError as error:  # The store has told it.

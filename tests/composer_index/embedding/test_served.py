@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from composer_index.embedding.served import MAX_CHARS, ServedEmbedder
-from composer_index.embedding.server import ModelServer, ModelServerError, ServedModel
+from composer_index.embedding.server import (
+    EngineAwayError,
+    ModelServer,
+    ModelServerError,
+    ServedModel,
+)
 from tests.support.model_server import FakeModels, model_server
 
 
@@ -165,11 +170,13 @@ def test_other_dimensions_under_the_same_name_are_another_model(models: FakeMode
     assert embedder.name != before
 
 
-def test_nothing_there_wakes_whoever_may_start_it():
+@pytest.mark.parametrize("url", ["", "http://127.0.0.1:9/v1/"])
+def test_the_engine_is_woken_where_it_is_not_there_and_others_are_not(url: str):
     woken: list[str] = []
-    for url in ("", "http://127.0.0.1:9/v1/"):
-        at = ServedModel(model="tiny", origin="the engine", url=url)
+    for is_engine in (True, False):
+        at = ServedModel(model="tiny", origin="fake", url=url, is_engine=is_engine)
         embedder = ServedEmbedder(ModelServer(at, lambda: woken.append("woken")))
-        with pytest.raises(ModelServerError, match="the engine (is not running|cannot be reached)"):
+        with pytest.raises(ModelServerError, match="fake cannot be reached") as caught:
             embedder.connect()
-    assert woken == ["woken", "woken"]
+        assert isinstance(caught.value, EngineAwayError) == is_engine
+    assert woken == ["woken"]

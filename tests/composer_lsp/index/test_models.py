@@ -128,7 +128,12 @@ async def test_results_are_reranked(roots: list[str], models: FakeModels):
 
 def test_where_a_model_is_served(monkeypatch: pytest.MonkeyPatch):
     role = RerankerSettings(model="judge")
-    assert served(role, None) == {"model": "judge", "timeout_s": 2.0, "origin": "the engine"}
+    assert served(role, None) == {
+        "model": "judge",
+        "timeout_s": 2.0,
+        "origin": "the engine",
+        "is_engine": True,
+    }
     assert served(role, UnixEndpoint(Path("/run/engine.sock"))) == {
         **served(role, None),
         "url": "http://composer/v1/",
