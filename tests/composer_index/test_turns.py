@@ -1,6 +1,8 @@
 """Questions go first, and indexing goes on all the same."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -81,6 +83,13 @@ def test_between_files_others_go_first_but_a_changed_file_goes_at_once(
         assert waiting == []
     finally:
         index.close()
+
+
+def test_a_worker_that_starts_imports_nothing_slow():
+    code = "import sys, composer_index.worker.main; print(*sys.modules)"
+    command = [sys.executable, "-P", "-c", code]
+    found = subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
+    assert not {"lancedb", "pyarrow", "pydantic", "httpx", "watchdog"}.intersection(found)
 
 
 class _Channel:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,7 +24,9 @@ from composer_index.indexing.visits import Visits
 from composer_index.store.location import shared_vectors_location
 from composer_index.store.records import StoredChunk
 from composer_index.store.shared_vectors import SharedVectors
-from composer_index.store.store import Store
+
+if TYPE_CHECKING:
+    from composer_index.store.store import Store
 
 REQUEST_S = 0.2
 """What a request should take: whoever types or searches may have to wait for one of them."""
@@ -54,7 +57,7 @@ class Backfill:
 
     def __init__(
         self,
-        store: Store,
+        store: "Store",
         embedder: ServedEmbedder,
         cache_dir: Path,
         visits: Visits,
