@@ -173,6 +173,10 @@ def _status_lines(seen: "Glance") -> Iterator[str]:
         yield f"{seen.num_files:,} files in {seen.num_chunks:,} pieces"
     if seen.num_left:
         yield f"{seen.num_left:,} files were still to be indexed when it was looked at last"
+    if seen.num_unembedded:
+        yield f"{seen.num_unembedded:,} files wait for vectors by {seen.model}"
+    if seen.embedder:
+        yield f"found by meaning with {seen.embedder}"
     for reason, count in sorted(seen.skipped.items()):
         yield f"{count:,} not indexed: {_REASONS.get(reason, reason)}"
     if seen.changed_at is not None:

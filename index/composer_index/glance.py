@@ -30,6 +30,12 @@ class Glance:
     num_chunks: int = 0
     num_left: int = 0
     """Files that had to be indexed when they were looked at last, 0 once all of them were."""
+    embedder: str = ""
+    """The name of the one whose vectors answer; empty before the first vectors."""
+    model: str = ""
+    """The embedding model that was to be used when the index was kept last; empty: none."""
+    num_unembedded: int = 0
+    """Files that waited for its vectors then."""
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
     """Files that are not indexed, by reason; folders that are hidden as a whole count once."""
 
@@ -64,6 +70,9 @@ def glance(root: Path, cache_dir: Path) -> Glance:
         num_files=counts.num_files,
         num_chunks=counts.num_chunks,
         num_left=planned.num_left,
+        embedder=current.embedder,
+        model=planned.model,
+        num_unembedded=planned.num_unembedded,
         skipped=dict(skipped),
     )
 

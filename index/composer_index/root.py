@@ -194,7 +194,8 @@ class RootIndex:
         self._indexing().plan(open_paths=tuple(self._buffers))
         self._has_planned = True
         left_out = {reason: n for reason, n in self._indexing().listing.skipped.items() if n}
-        self._note(Planned(left_out=left_out, num_left=self.progress.num_left))
+        planned = Planned(left_out=left_out, num_left=self.progress.num_left)
+        self._note(self._with_filling(planned))
 
     def note(self, batch: Batch) -> None:
         """Take hints of what changed. Raises what `Store`'s changes raise."""
@@ -286,7 +287,25 @@ class RootIndex:
         from composer_index.indexing.backfill import fill
 
         assert self.backfill is not None, "use_models comes first"
-        fill(self.backfill, self.table_name, on_progress)
+
+        def show(num_left: int) -> None:
+            self.note_filling()
+            on_progress(num_left)
+
+        fill(self.backfill, self.table_name, show)
+
+    def note_filling(self) -> None:
+        """Keep how far the model's vectors are, for those who do not fill them in."""
+        if (planned := read_planned(self.location)) is not None:
+            self._note(self._with_filling(planned))
+
+    def _with_filling(self, planned: Planned) -> Planned:
+        embedder, backfill = self._models[0], self.backfill
+        return replace(
+            planned,
+            model=embedder.server.served.model if embedder else "",
+            num_unembedded=backfill.num_left if backfill else 0,
+        )
 
     @property
     def table_name(self) -> str:

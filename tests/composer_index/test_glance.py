@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from composer_index.embedding.served import ServedEmbedder
+from composer_index.embedding.server import ModelServer, ServedModel
 from composer_index.glance import glance
 from composer_index.root import RootIndex
+from tests.support.model_server import model_server
 
 MakeIndex = Callable[[Path], RootIndex]
 
@@ -59,4 +62,24 @@ def test_a_build_that_was_broken_off(make_index: MakeIndex, workspace: Path, tmp
     assert glance(workspace, tmp_path / "cache").state == "complete"
     index.clear()
     assert glance(workspace, tmp_path / "cache").state == "unbuilt"
+    index.close()
+
+
+def test_how_far_a_models_vectors_are(make_index: MakeIndex, workspace: Path, tmp_path: Path):
+    index = make_index(workspace)
+    index.open()
+    index.refresh()
+    with model_server() as models:
+        at = ServedModel(model="tiny", origin="fake", url=models.url)
+        index.use_models(ServedEmbedder(ModelServer(at)), None)
+        assert index.backfill is not None
+        index.backfill.plan()
+        index.note_filling()
+        seen = glance(workspace, tmp_path / "cache")
+        assert (seen.model, seen.num_unembedded, seen.embedder) == ("tiny", 2, index.table_name)
+        index.fill()
+        index.plan()
+    seen = glance(workspace, tmp_path / "cache")
+    assert (seen.model, seen.num_unembedded) == ("tiny", 0)
+    assert seen.embedder.startswith("tiny by fake")
     index.close()

@@ -19,6 +19,10 @@ class Planned:
     """How many files, by the reason for which they are hidden."""
     num_left: int = 0
     """Files that had to be indexed then; 0 once they are."""
+    model: str = ""
+    """The embedding model whose vectors are to be used; empty: the table's."""
+    num_unembedded: int = 0
+    """Files that wait for its vectors."""
 
 
 def write_planned(location: Path, planned: Planned) -> None:
@@ -36,7 +40,12 @@ def read_planned(location: Path) -> Planned | None:
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
         kept = json.loads((location / _FILE).read_bytes())
         left_out = {str(reason): int(count) for reason, count in kept["left_out"].items()}
-        return Planned(left_out=left_out, num_left=int(kept["num_left"]))
+        return Planned(
+            left_out=left_out,
+            num_left=int(kept["num_left"]),
+            model=str(kept["model"]),
+            num_unembedded=int(kept["num_unembedded"]),
+        )
     return None
 
 

@@ -96,6 +96,7 @@ class Filler:
                 if not await self._fill_group(backfill, group):
                     return
             elif await self._call(self._writing, backfill.finish, self._index.table_name):
+                await self._call(self._writing, self._index.note_filling)
                 await self._prune(backfill)
                 self._on_stored()
                 return
@@ -111,6 +112,7 @@ class Filler:
                 return False
             await self._call(self._embedding, backfill.embed_some, group)
         await self._call(self._writing, backfill.store_group, group)
+        await self._call(self._writing, self._index.note_filling)
         self._num_groups += 1
         if self._num_groups % _GROUPS_A_TIDY == 0:
             self._on_stored()
