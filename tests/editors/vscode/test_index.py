@@ -28,3 +28,12 @@ def test_what_no_event_told_is_found_when_the_window_comes_back(
         laterText="def rent_bicycle():\n    pass\n",
         laterSymbol="rent_bicycle",
     )
+
+
+def test_indexing_is_seen_paused_gone_on_with_and_begun_anew(
+    start_vscode: StartVSCode, folder: Path
+) -> None:
+    for number in range(4000):
+        (folder / f"module_{number}.py").write_text(f"def function_{number}():\n    pass\n")
+
+    start_vscode([]).run("index_commands", folder, symbol="function_3999")

@@ -3,15 +3,15 @@ import { writeFile } from "node:fs/promises";
 
 export default async function indexFocus(editor, { known, elsewhere, text, changed, later, laterText, laterSymbol }) {
   await editor.waitForStatus(/\S/);
-  await waitForSymbol(editor, known);
+  await editor.waitForSymbol(known);
 
   const other = await editor.page.context().newPage();
   await look(other, editor.page);
   await writeFile(elsewhere, text);
   await writeFile(later, laterText);
   await look(editor.page, other);
-  await waitForSymbol(editor, laterSymbol);
-  await waitForSymbol(editor, changed);
+  await editor.waitForSymbol(laterSymbol);
+  await editor.waitForSymbol(changed);
 }
 
 /** Turns to a page and away from the other, as a window's pages see it. */
@@ -27,14 +27,4 @@ async function focus(page, isFocused) {
     document.hasFocus = () => value;
     window.dispatchEvent(new Event(value ? "focus" : "blur"));
   }, isFocused);
-}
-
-async function waitForSymbol(editor, name) {
-  await editor.waitFor(`the symbol ${name}`, async () => {
-    await editor.fillQuickInput("Control+P", `#${name}`);
-    const row = editor.page.locator(".quick-input-list .monaco-list-row").filter({ hasText: name });
-    const isThere = await row.first().waitFor({ timeout: 1000 }).then(() => true, () => false);
-    await editor.press("Escape");
-    return isThere;
-  });
 }
