@@ -25,7 +25,9 @@ from composer_index.store.records import Filter, Hit, StoredChunk
 from composer_index.store.sql import matches
 from composer_index.words import query_words, split_words
 
-DEADLINE_S = 0.8
+DEADLINE_S = 1.2
+_MATCHING = 0.7
+"""Of that time, for looking through all files; the rest is for reading the best ones."""
 MAX_FILE_BYTES = 200_000
 """A larger file takes too long to parse."""
 _NUM_FILES = 24
@@ -61,17 +63,17 @@ def search_text(
     """Returns the `k` best chunks of `paths` (what the index would hold, relative to `root`), best
     first: of what was found within `deadline_s` seconds. Reads no other files; what comes first
     among `paths` is looked through first."""
-    deadline = time.monotonic() + deadline_s
+    started = time.monotonic()
     words = _wanted(query)
     if path_glob or language:
         chosen = Filter(path_glob=path_glob or "", language=language or "")
         paths = [path for path in paths if matches(chosen, path, language_of(path, b"").id)]
-    found = _matching(root, paths, words, deadline)
+    found = _matching(root, paths, words, started + _MATCHING * deadline_s)
     weights = _Weights(words, found.values(), len(paths))
     likely = found.keys() | _named(paths, words)
     scores = {path: _score(query, path, found.get(path, []), words, weights) for path in likely}
     best = nlargest(_NUM_FILES, sorted(filter(scores.get, scores)), key=scores.__getitem__)
-    shadow = Shadow(files={file.path: file for file in _parsed(root, best, deadline)})
+    shadow = Shadow(files={file.path: file for file in _parsed(root, best, started + deadline_s)})
     hits = shadow.match_words(words, Filter(), weights)
     ranked = nlargest(k, ((_boosted(query, words, hit), hit) for hit in hits), key=itemgetter(0))
     return [_result(shadow.chunk(hit.path, hit.ordinal), score, words) for score, hit in ranked]
