@@ -1,7 +1,7 @@
 """One root's index, from the files to the answers."""
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,8 @@ from composer_index import root
 from composer_index.files.changes import Batch
 from composer_index.root import RootIndex
 from composer_index.store.errors import NotWriterError
+from composer_index.store.records import IndexedFile
+from composer_index.store.store import Store
 
 MakeIndex = Callable[[Path], RootIndex]
 
@@ -74,6 +76,40 @@ def test_hints_are_enough_for_what_they_name(index: RootIndex, workspace: Path):
     (workspace / "folder").rmdir()
     index.note(Batch(folders=frozenset({"folder"})))
     assert index.definitions("rent_bicycle") == []
+
+
+def test_a_file_that_is_told_of_twice_is_stored_once(
+    index: RootIndex, workspace: Path, monkeypatch: pytest.MonkeyPatch
+):
+    stored: list[str] = []
+    upsert = Store.upsert_files
+
+    def noted_upsert(self: Store, files: Sequence[IndexedFile]) -> None:
+        stored.extend(file.parsed.path for file in files)
+        upsert(self, files)
+
+    def tell() -> None:
+        index.note(Batch(paths=frozenset({"shop.py"})))
+        index.step()
+
+    monkeypatch.setattr(Store, "upsert_files", noted_upsert)
+    for text in ("def sell_umbrella(): ...\n", "def sell_boots(): ...\n") * 2:
+        (workspace / "shop.py").write_text(text)
+        tell()
+        tell()
+    assert stored == ["shop.py"] * 4
+    assert len(index.definitions("sell_boots")) == 1
+    (workspace / "shop.py").unlink()
+    tell()
+    assert index.definitions("sell_boots") == []
+    (workspace / "shop.py").write_text("def sell_boots(): ...\n")
+    tell()
+    assert len(index.definitions("sell_boots")) == 1
+    (workspace / ".gitignore").write_text("shop.py\n")
+    tell()
+    (workspace / ".gitignore").unlink()
+    tell()
+    assert len(index.definitions("sell_boots")) == 1
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Literal
 
 from composer_index.chunk import ParsedFile, SkippedFile
 from composer_index.embedding.static import StaticEmbedder
@@ -30,6 +31,8 @@ BATCH_BYTES = 1_000_000
 """Of source a batch: a second of work on a slow core."""
 BATCH_FILES = 250
 _LISTED_AT_ONCE = 250
+_MAX_NUM_REMEMBERED = 1000
+"""Changed files whose contents are known without asking the store."""
 
 _Read = tuple[ParsedFile | SkippedFile, FileStat]
 
@@ -64,6 +67,8 @@ class Indexer:
         self._queue: deque[str] = deque()
         self._num_done = 0
         self._in_hand: list[str] = []
+        self._touched: dict[str, str] = {}
+        """The content's hash, as stored, of files that changed of late."""
         self.listing = Listing()
         """What the last `plan` skipped, and what it wants the user told."""
         self.stored: tuple[str, ...] = ()
@@ -89,6 +94,7 @@ class Indexer:
         likely to ask about first."""
         self.listing = Listing()
         self._in_hand = []
+        self._touched.clear()
         known = (
             (file.path, file.stat.size, file.stat.mtime_ns) for file in self._store.known_files()
         )
@@ -113,6 +119,7 @@ class Indexer:
         """Forgets all files below folders that are gone."""
         if folders:
             prefixes = tuple(f"{folder}/" for folder in folders)
+            self._touched.clear()
             known = (file.path for file in self._store.known_files())
             self._store.delete_files([path for path in known if path.startswith(prefixes)])
 
@@ -160,9 +167,9 @@ class Indexer:
             if not is_urgent:
                 self._give_way()
             found = self._read(path)
-            if found is None:
+            if found == "gone":
                 gone.append(path)
-            else:
+            elif found != "same":
                 read.append(found)
         self._journal.end()
         parsed = [(each, stat) for each, stat in read if isinstance(each, ParsedFile)]
@@ -172,8 +179,17 @@ class Indexer:
             (each, stat) for each, stat in read if isinstance(each, SkippedFile)
         )
         self._forget(gone)
+        self._remember(read if is_urgent else [])
+
+    def _remember(self, read: Sequence[_Read]) -> None:
+        """An editor and the system both tell of a saved file: the second time it is the same."""
+        if len(self._touched) > _MAX_NUM_REMEMBERED:
+            self._touched.clear()
+        self._touched.update((each.path, stat.content_hash) for each, stat in read)
 
     def _forget(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self._touched.pop(path, None)
         # A root that is gone, unmounted for instance, tells nothing of its files.
         if paths and Path(self._rules.root).is_dir():
             self.must_purge |= any(file_at(self._rules, path) for path in paths)
@@ -201,21 +217,25 @@ class Indexer:
             start = end
         return indexed
 
-    def _read(self, path: str) -> _Read | None:
-        """None if it is not to be had any more."""
+    def _read(self, path: str) -> _Read | Literal["gone", "same"]:
+        """ "gone" if it is not to be had any more, "same" if it is what the store has."""
+        known = self._touched.pop(path, None)
         read_at_ns = time.time_ns()
         file = file_at(self._rules, path)
         if file is None:
-            return None
+            return "gone"
         digest = ""
         try:
             data = read_file(self._rules.root, path, max_bytes=MAX_BYTES)
         except TooLargeError:
             parsed = SkippedFile(path=path, reason="huge")
         except ReadError:
-            return None
+            return "gone"
         else:
             digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+            if digest == known:
+                self._touched[path] = digest
+                return "same"
             parsed = self._parsed(path, data)
         changed_ns = settled(file.changed_ns, read_at_ns)
         return parsed, FileStat(size=file.size, mtime_ns=changed_ns, content_hash=digest)
