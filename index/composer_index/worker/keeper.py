@@ -51,6 +51,8 @@ class Keeper:
         self._told_notices: set[str] = set()
         self._is_idle = False
         self._is_loaded = asyncio.Event()
+        self._is_settled = asyncio.Event()
+        """The index is open, or will not be."""
         self.on_idle: Callable[[], None] = lambda: None
         """Called whenever nothing is left to be indexed."""
         self._tasks = [
@@ -92,7 +94,10 @@ class Keeper:
         self._work.set()
 
     async def rebuild(self) -> None:
-        """Forget everything and index anew. Raises: NotWriterError, StoreFullError."""
+        """Forget everything and index anew. Raises: StoreError."""
+        await self._is_settled.wait()
+        if self.index.state == "cold":
+            raise StoreError(f"there is no index for {self.index.root}; its messages say why")
         await self._write(self.index.clear)
         self.reconcile()
 
@@ -115,14 +120,16 @@ class Keeper:
                 await asyncio.sleep(ROOT_S)
 
     async def _keep_current(self) -> None:
-        await self._write(self.index.load)
-        self._is_loaded.set()
         try:
+            await self._write(self.index.load)
+            self._is_loaded.set()
             while not await self._open():
                 await asyncio.sleep(FULL_S)
         except StoreError as error:
             self.notice(f"No index for {self.index.root}: {error}. Search goes on from text")
             return
+        finally:
+            self._is_settled.set()
         while True:
             wait_s = await self._work_through()
             await self._wait(wait_s)
@@ -206,6 +213,7 @@ class Keeper:
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("%s is not kept current any more", self.index.root, exc_info=error)
             self.notice(f"The index of {self.index.root} is not kept current any more: {error!r}")
+            self._tell("progress", {"done": 0, "left": 0})
 
     def _tell_progress(self) -> None:
         progress = self.index.progress

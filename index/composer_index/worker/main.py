@@ -23,6 +23,7 @@ from composer_index.ignores.layered import is_repository
 from composer_index.root import RootIndex
 from composer_index.search.language_filter import LanguageError
 from composer_index.search.rerank import ServedReranker
+from composer_index.store.errors import StoreError
 from composer_index.store.records import StoreEvent
 from composer_index.store.sql import GlobError
 from composer_index.turns import Turns
@@ -208,7 +209,10 @@ class Worker:
     async def rebuild(self, params: Params) -> Any:
         """`root`, or null for all of them."""
         for keeper in self._chosen(params).values():
-            await keeper.rebuild()
+            try:
+                await keeper.rebuild()
+            except StoreError as error:
+                raise RefusedError(str(error)) from error
 
     # Within. --------------------------------------------------------------------------------------
 

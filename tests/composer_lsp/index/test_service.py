@@ -186,6 +186,22 @@ async def test_rebuilding(roots: list[str]):
         await until_found(service, "total_price")
 
 
+async def test_rebuilding_before_the_index_is_there(roots: list[str]):
+    async with service_of(Window(roots)) as service:
+        await service.rebuild()
+        await until_found(service, "total_price")
+
+
+async def test_rebuilding_in_a_window_that_does_not_write(roots: list[str]):
+    async with service_of(Window(roots[:1])) as one:
+        await until_found(one, "total_price")
+        async with service_of(Window(roots[:1])) as other:
+            await until_found(other, "total_price")
+            with pytest.raises(WorkerError, match="^another window writes this workspace's index"):
+                await other.rebuild()
+            assert await one.symbols("total_price")
+
+
 async def test_a_killed_worker_is_replaced_and_knows_the_window(roots: list[str]):
     path = str(Path(roots[0], "main.py"))
     async with service_of(Window(roots)) as service:
