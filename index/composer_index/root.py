@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from itertools import takewhile, zip_longest
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -36,9 +36,9 @@ from composer_index.indexing.visits import CHANGED, FOUND, OPENED, Visits
 from composer_index.parsing import parse_file
 from composer_index.parsing.skip import MAX_BYTES
 from composer_index.parsing.text import to_utf8
+from composer_index.roots import search_roots
 from composer_index.search.cold import search_text
 from composer_index.search.history import History
-from composer_index.search.language_filter import check_language
 from composer_index.search.result import Result
 from composer_index.search.shadow import Shadow
 from composer_index.store.errors import NotWriterError
@@ -59,7 +59,7 @@ GRACE_S = 60.0
 LISTING_S = 1.0
 """How long a search lists files, before they are known: what is found by then has to do."""
 _SLOW_IMPORTS = ("pyarrow.dataset", "pydantic", "lance_namespace")
-"""What lancedb imports, in pieces of a fifth of a second or less."""
+"""What lancedb imports, in pieces of a third of a second or less."""
 MANY_WAITING = 200
 """With so many files waiting to be indexed, text is searched beside the store."""
 
@@ -387,20 +387,30 @@ class RootIndex:
         complete, the text of what is not indexed yet is searched as well.
 
         Raises: GlobError, LanguageError."""
-        if language:
-            check_language(language)
-        searcher = self._searcher
+        return search_roots([self], query, k, path_glob, language)
+
+    @property
+    def searcher(self) -> "Searcher | None":
+        """What searches the store; None until that is open."""
+        return self._searcher
+
+    def was_asked(self, found: Sequence[str]) -> None:
+        """Note that somebody asked just now, and the paths that the answer led to."""
         self._asked_at = time.monotonic()
-        found = searcher.search(query, k, path_glob, language) if searcher else []
-        self._visits.add(dict.fromkeys(result.path for result in found), FOUND)
+        self._visits.add(dict.fromkeys(found), FOUND)
+
+    def search_unindexed(
+        self, query: str, k: int, path_glob: str | None, language: str | None
+    ) -> list[Result]:
+        """The best places in what is not indexed yet, by its text, best first: their share of `k`."""
         if self.state == "ready":
-            return found
+            return []
         rules = Rules(self.root, include_secret=self._include_secret)
         paths, share = self._unindexed(rules)
         cold = search_text(Path(self.root), paths, query, k, path_glob, language)
         hidden = rules.hidden_many(result.path for result in cold)
-        shown = [result for result in cold if result.path not in hidden]
-        return _in_turn(found, shown[: math.ceil(k * share)])[:k]
+        shown = [replace(each, root=self.root) for each in cold if each.path not in hidden]
+        return shown[: math.ceil(k * share)]
 
     def _unindexed(self, rules: Rules) -> tuple[list[str], float]:
         """The files that the store does not have yet, likely ones first, and their share of all."""
@@ -477,19 +487,3 @@ class RootIndex:
     def _indexing(self) -> "Indexer":
         assert self._indexer is not None, "open comes first"
         return self._indexer
-
-
-def _in_turn(indexed: Sequence[Result], cold: Sequence[Result]) -> list[Result]:
-    """Results of both kinds by turns: their scores do not compare. Where they show the same lines
-    the indexed one, which knows more, stays."""
-    fresh = [each for each in cold if not any(_overlap(each, other) for other in indexed)]
-    pairs = zip_longest(indexed, fresh)
-    return [each for pair in pairs for each in pair if each is not None]
-
-
-def _overlap(one: Result, other: Result) -> bool:
-    return (
-        one.path == other.path
-        and one.start_line <= other.end_line
-        and other.start_line <= one.end_line
-    )

@@ -40,9 +40,20 @@ class Meaning:
         a file has none by it yet."""
         self._served = (embedder, is_waiting) if embedder and is_waiting else None
 
-    def nearest(self, query: str, chosen: Filter, shadow: Shadow) -> list[Hit]:
-        """Returns the chunks most like the query, best first."""
-        served = self._served
+    @property
+    def answering(self) -> str:
+        """The name of the embedder on whose scale `nearest` scores; empty without any."""
+        stored = self._store.embedder
+        if self._served and self._served[0].made(stored):
+            return stored
+        return self._table.name if self._table else ""
+
+    def nearest(
+        self, query: str, chosen: Filter, shadow: Shadow, *, table_only: bool = False
+    ) -> list[Hit]:
+        """Returns the chunks most like the query, best first; `table_only`: whatever models there
+        are."""
+        served = None if table_only else self._served
         by_model = served and self._by_model(
             served[0], query, replace(chosen, without=shadow.paths)
         )

@@ -66,7 +66,7 @@ class Shadow:
         wanted = set(words)
         hits: list[Hit] = []
         for ordinal, chunk, named in self._chunks(chosen):
-            score = _bm25(chunk_words(chunk, named), wanted, weights)
+            score = bm25(chunk_words(chunk, named), wanted, weights)
             if score > 0:
                 hits.append(_hit(chunk, ordinal, named, score))
         return hits
@@ -97,6 +97,10 @@ class Shadow:
             names=named.names,
             is_function=named.is_function,
         )
+
+    def words(self, path: str, ordinal: int) -> list[str]:
+        """Returns the words of a chunk that a search of this shadow found."""
+        return chunk_words(self.files[path].chunks[ordinal], naming(self.files[path])[ordinal])
 
     def mentions(self, name: str) -> list[StoredChunk]:
         """Returns the chunks in which the identifier `name` occurs."""
@@ -131,7 +135,8 @@ def _hit(chunk: Chunk, ordinal: int, named: Naming, score: float) -> Hit:
     )
 
 
-def _bm25(words: Sequence[str], wanted: set[str], weights: Weights) -> float:
+def bm25(words: Sequence[str], wanted: set[str], weights: Weights) -> float:
+    """Returns the score of a chunk by its words, for the words that are `wanted`."""
     counts = Counter(word for word in words if word in wanted)
     if not counts:
         return 0.0

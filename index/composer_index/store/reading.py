@@ -81,19 +81,38 @@ def mentions(database: Database, name: str, limit: int) -> list[StoredChunk]:
 def chunks_at(database: Database, hits: Iterable[Hit]) -> dict[tuple[str, int], StoredChunk]:
     """Returns the chunks by (path, ordinal); those that have since been replaced are not among
     them."""
+    return {key: _chunk(row) for key, row in _rows_at(database, hits, _CHUNK)}
+
+
+def words_at(database: Database, hits: Iterable[Hit]) -> dict[tuple[str, int], list[str]]:
+    """Returns the words of the chunks, as `chunks_at` returns the chunks."""
+    columns = ["path", "ordinal", "generation", "words"]
+    return {key: row["words"].split(" ") for key, row in _rows_at(database, hits, columns)}
+
+
+def _rows_at(
+    database: Database, hits: Iterable[Hit], columns: Sequence[str]
+) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
+    """Those of the hits' chunks that have not been replaced."""
     wanted = {(hit.path, hit.ordinal): hit.generation for hit in hits}
     if not wanted:
-        return {}
+        return
     ordinals = ", ".join(map(str, sorted({ordinal for _, ordinal in wanted})))
     where = f"{paths_in({path for path, _ in wanted})} AND ordinal IN ({ordinals})"
     with translated("reading chunks"):
-        rows = database.chunks.search().where(where).select(_CHUNK).to_list()
-    chunks = map(_chunk, rows)
-    return {
-        key: chunk
-        for chunk in chunks
-        if wanted.get(key := (chunk.path, chunk.ordinal)) == chunk.generation
-    }
+        rows: list[dict[str, Any]] = (
+            database.chunks.search().where(where).select(list(columns)).to_list()
+        )
+    for row in rows:
+        key = (decode_path(row["path"]), row["ordinal"])
+        if wanted.get(key) == row["generation"]:
+            yield key, row
+
+
+def num_chunks(database: Database) -> int:
+    """Returns the number of chunks."""
+    with translated("counting"):
+        return database.chunks.count_rows()
 
 
 def chunks_of(database: Database, paths: Iterable[str]) -> list[StoredChunk]:

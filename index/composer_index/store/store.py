@@ -283,6 +283,14 @@ class Store:
         """Returns the hits' chunks by (path, ordinal); without those that were replaced since."""
         return self._read(lambda database: reading.chunks_at(database, hits), {})
 
+    def words_at(self, hits: Sequence[Hit]) -> Mapping[tuple[str, int], list[str]]:
+        """Returns the words of the hits' chunks, as `chunks_at` returns the chunks."""
+        return self._read(lambda database: reading.words_at(database, hits), {})
+
+    def num_chunks(self) -> int:
+        """Returns the number of chunks."""
+        return self._read(reading.num_chunks, 0)
+
     def chunks_of(self, paths: Sequence[str]) -> list[StoredChunk]:
         """Returns all chunks of some files, in order."""
         return self._read(lambda database: reading.chunks_of(database, paths), []) if paths else []

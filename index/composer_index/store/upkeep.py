@@ -152,9 +152,10 @@ def _num_small_pieces(table: Table) -> int:
 def _has_deleted(table: Table) -> bool:
     """Whether rows that were deleted are still in the data."""
     pieces = table.stats()["fragment_stats"]
-    if pieces["num_fragments"] == 1:
-        return pieces["lengths"]["max"] > table.count_rows()
-    return round(pieces["num_fragments"] * pieces["lengths"]["mean"]) > table.count_rows()
+    num, lengths = pieces["num_fragments"], pieces["lengths"]
+    # Lance rounds the mean down. More than two pieces that do not merge are millions of rows.
+    num_held = lengths["min"] + lengths["max"] if num == 2 else num * lengths["mean"]
+    return num_held > table.count_rows()
 
 
 def _num_unindexed(table: Table) -> int:
@@ -163,12 +164,13 @@ def _num_unindexed(table: Table) -> int:
 
 
 def _merge(table: Table, *, purge: bool) -> None:
-    had_deleted = purge and _has_deleted(table)
+    had_deleted = purge and (_num_small_pieces(table) > 1 or _has_deleted(table))
     table.optimize()
     if not had_deleted:
         return
-    if _has_deleted(table):
-        # Lance rewrites a large piece only when a tenth of it is gone: an update of all rows does.
+    if _num_small_pieces(table) > 1 or _has_deleted(table):
+        # Lance rewrites a large piece only when a tenth of it is gone, and merges none that lie in
+        # different parts of an index: an update of all rows does both.
         table.update(where="true", values_sql={"generation": "generation"})
         table.optimize()
     # Its text indices keep the words of deleted rows: begin them anew.

@@ -21,6 +21,7 @@ from composer_index.embedding.served import ServedEmbedder
 from composer_index.embedding.server import ModelServer, ServedModel
 from composer_index.ignores.layered import is_repository
 from composer_index.root import RootIndex
+from composer_index.roots import search_roots
 from composer_index.search.language_filter import LanguageError
 from composer_index.search.rerank import ServedReranker
 from composer_index.store.errors import StoreError
@@ -33,7 +34,6 @@ from composer_index.worker.keeper import Keeper
 
 if TYPE_CHECKING:
     from composer_index.search.query import Reference
-    from composer_index.search.result import Result
     from composer_index.store.records import FoundDefinition
 
 _NICENESS = 10
@@ -167,14 +167,16 @@ class Worker:
         """`query`, `limit`; `glob`, `language`, `root`, or null."""
         query, limit = _text(params, "query"), _limit(params)
         glob, language = _text_or_none(params, "glob"), _text_or_none(params, "language")
+        chosen = self._chosen(params)
         try:
-            found = await self._gather(
-                params, lambda index: index.search(query, limit, glob, language)
-            )
+            indexes = [keeper.index for keeper in chosen.values()]
+            found = await self._ask(search_roots, indexes, query, limit, glob, language)
         except (GlobError, LanguageError) as error:
             raise RefusedError(str(error)) from error
-        found.sort(key=lambda result: -result["score"])
-        return {"results": found[:limit], "states": self._states()}
+        # As the folder was opened, and by its first name where it was by several.
+        names = {keeper.index.root: name for name, keeper in reversed(chosen.items())}
+        results = [{**asdict(each), "root": names[each.root]} for each in found]
+        return {"results": results, "states": self._states()}
 
     async def definitions(self, params: Params) -> Any:
         """`name`."""
@@ -195,7 +197,7 @@ class Worker:
         """`path`, absolute; `line`, 1-based; `limit`."""
         line, limit = _number(params, "line", most=_MAX_LINE), _limit(params)
         return [
-            {"root": keeper.index.root, **asdict(each)}
+            {**asdict(each), "root": keeper.index.root}
             for keeper, path in self._holding(_text(params, "path"))
             for each in await self._ask(keeper.index.related, path, line, limit)
         ]
@@ -238,7 +240,7 @@ class Worker:
     async def _gather(
         self,
         params: Params,
-        ask: "Callable[[RootIndex], Sequence[Result | FoundDefinition | Reference]]",
+        ask: "Callable[[RootIndex], Sequence[FoundDefinition | Reference]]",
     ) -> list[dict[str, Any]]:
         """What the roots answer, each place once: folders may be nested, or open by two names."""
         found: dict[tuple[object, ...], dict[str, Any]] = {}
