@@ -1,5 +1,6 @@
-"""The index of a real tree in time: the first answer, the whole, a saved file, a query; and what it
-costs a keystroke meanwhile. The tree is Django's source distribution."""
+"""The index of a real tree in time: the first answer, those while it is built, the whole, a saved
+file, a changed ignore file, a query; and what it costs a keystroke meanwhile. The tree is Django's
+source distribution."""
 
 import asyncio
 import os
@@ -8,6 +9,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from itertools import cycle
 from pathlib import Path
 
 import psutil
@@ -16,7 +18,7 @@ from bench.corpora import source_distribution
 from bench.engines import scripted_engine
 from bench.keystroke import keystroke_times, write_script
 from bench.measure import p50, p90, row
-from composer_lsp.config import IndexSettings
+from composer_lsp.config import EngineSettings, IndexSettings
 from composer_lsp.index.service import IndexService
 from tests.support.lsp import start_server
 
@@ -30,6 +32,7 @@ QUERIES = (
 NUM_ROUNDS = 20
 NUM_SAVES = 15
 INTERVAL_S = 0.005
+ASKED_EVERY_S = 0.5
 
 
 class _Window:
@@ -37,6 +40,7 @@ class _Window:
 
     def __init__(self, root: Path) -> None:
         self.index_settings = IndexSettings()
+        self.engine_settings = EngineSettings()
         self._root = str(root)
 
     def index_roots(self) -> list[str]:
@@ -53,6 +57,7 @@ async def run() -> None:
         tree = Path(folder) / "tree"
         shutil.copytree(await asyncio.to_thread(source_distribution, "Django", "5.2.8"), tree)
         await _index(Path(folder), tree)
+        await _answers_while_built(Path(folder), tree)
         await _keystrokes(Path(folder), tree)
 
 
@@ -71,6 +76,9 @@ async def _index(folder: Path, tree: Path) -> None:
         (status,) = await service.status()
         queries = [await _query_ms(service, query) for _ in range(NUM_ROUNDS) for query in QUERIES]
         saves = [await _save_ms(service, tree, number) for number in range(NUM_SAVES)]
+        hidden = [
+            await _hidden_s(service, tree, name) for name in (".gitignore", ".composerignore")
+        ]
     row(f"{status['num_files']:,} files, {status['num_chunks']:,} pieces", "")
     row(f"first answer{'' if useful else ' (useless)'}, s from opening", f"{first_s:.2f}")
     row("whole index, s", f"{whole_s:.1f}")
@@ -83,7 +91,34 @@ async def _index(folder: Path, tree: Path) -> None:
         f"{p50(queries):.0f}",
         f"{sorted(queries)[-len(queries) // 20]:.0f}",
     )
-    row("saved file searchable after, ms", f"{p50(saves):.0f}", f"{max(saves):.0f}")
+    row("saved file searchable after, ms (worst)", f"{p50(saves):.0f}", f"{max(saves):.0f}")
+    row("", ".gitignore", ".composerignore")
+    row("hidden by an ignore file after, s", *(f"{each:.2f}" for each in hidden))
+
+
+async def _answers_while_built(folder: Path, tree: Path) -> None:
+    """A question every half of a second until the index is whole, and a file saved meanwhile."""
+    async with _service(folder / "asked", tree) as (service, began):
+        answers: list[float] = []
+        saved = asyncio.create_task(_save_while_built(service, tree))
+        for query in cycle(QUERIES):
+            answers.append(await _query_ms(service, query) / 1000)
+            (status,) = await service.status()
+            if status["state"] == "ready":
+                break
+            await asyncio.sleep(max(0.0, ASKED_EVERY_S - answers[-1]))
+        whole_s = time.perf_counter() - began
+        saved_ms = await saved
+    row("", "p50", "worst")
+    row("answer while it is built, s", f"{p50(answers):.2f}", f"{max(answers):.2f}")
+    row("whole index beside these, s", f"{whole_s:.1f}")
+    row("saved file searchable meanwhile after, ms", f"{saved_ms:.0f}")
+
+
+async def _save_while_built(service: IndexService, tree: Path) -> float:
+    while not (await service.status())[0]["num_chunks"]:
+        await asyncio.sleep(0.1)
+    return await _save_ms(service, tree, NUM_SAVES)
 
 
 async def _keystrokes(folder: Path, tree: Path) -> None:
@@ -139,6 +174,20 @@ async def _query_ms(service: IndexService, query: str) -> float:
     started = time.perf_counter()
     await service.search(query)
     return 1000 * (time.perf_counter() - started)
+
+
+async def _hidden_s(service: IndexService, tree: Path, ignore_file: str) -> float:
+    """From writing an ignore file to the first search that finds nothing of what it hides."""
+    name = f"hidden_by_{ignore_file[1:]}"
+    path = tree / "django" / f"{name}.py"
+    path.write_text(f"def {name}():\n    pass\n")
+    while not await service.symbols(name):
+        await asyncio.sleep(INTERVAL_S)
+    (tree / ignore_file).write_text(f"{path.name}\n")
+    started = time.perf_counter()
+    while await service.symbols(name):
+        await asyncio.sleep(INTERVAL_S)
+    return time.perf_counter() - started
 
 
 async def _save_ms(service: IndexService, tree: Path, number: int) -> float:
