@@ -43,9 +43,8 @@ from composer_index.search.result import Result
 from composer_index.search.shadow import Shadow
 from composer_index.store.errors import NotWriterError
 from composer_index.store.location import store_location
-from composer_index.store.naming import naming
+from composer_index.store.naming import chunk_words, naming
 from composer_index.store.records import FoundDefinition, StoreEvent
-from composer_index.words import split_words
 
 if TYPE_CHECKING:
     from composer_index.embedding.served import ServedEmbedder
@@ -356,7 +355,7 @@ class RootIndex:
         vectors = {
             path: self._embedder.embed_words(
                 [
-                    [*named.words, *split_words(chunk.text)]
+                    chunk_words(chunk, named)
                     for chunk, named in zip(parsed.chunks, naming(parsed), strict=True)
                 ]
             )

@@ -15,7 +15,8 @@ class Naming:
     """What a chunk is called."""
 
     names: tuple[str, ...]
-    """Of the definitions that begin in the chunk, and of the innermost that it lies in."""
+    """Of the definitions that begin in the chunk, fields aside, and of the innermost that it lies
+    in."""
     is_function: bool
     """A function, a method or a macro begins in it."""
     words: tuple[str, ...]
