@@ -73,14 +73,18 @@ def test_between_files_others_go_first_but_a_changed_file_goes_at_once(
     index.open()
     try:
         assert len(waiting) > 1, "the imports come in pieces"
-        index.plan()
         del waiting[:]
+        index.plan()
+        assert waiting == [[]]
+        del waiting[:]
+        index.plan()
+        assert waiting == [], "what became hidden has to go at once"
         index.step()
         assert waiting == [["shop.py", "weather.py"]] * 2
         del waiting[:]
         index.note(Batch(paths=frozenset({"shop.py"})))
         index.step()
-        assert waiting == []
+        assert waiting == [], "what was saved as well"
     finally:
         index.close()
 

@@ -67,6 +67,7 @@ class Indexer:
         self._queue: deque[str] = deque()
         self._num_done = 0
         self._in_hand: list[str] = []
+        self._has_planned = False
         self._touched: dict[str, str] = {}
         """The content's hash, as stored, of files that changed of late."""
         self.listing = Listing()
@@ -146,8 +147,11 @@ class Indexer:
         return False
 
     def _listed(self) -> Iterator[File]:
+        """Gives way the first time only: later on something may have become hidden, and a question
+        ought not to find it."""
+        has_planned, self._has_planned = self._has_planned, True
         for number, file in enumerate(list_files(self._rules, self.listing)):
-            if number % _LISTED_AT_ONCE == 0:
+            if number % _LISTED_AT_ONCE == 0 and not has_planned:
                 self._give_way()
             yield file
 
