@@ -38,8 +38,8 @@ _REASONS = {
 """In words, where the reason's name is none."""
 _EXIT_STATUS = (
     "Exit status: 0 when it was done, even if nothing was found; 1 when it cannot be done; 2 for wrong "
-    "arguments, variables or folders; 130 when it was interrupted. With --json an error is an object "
-    '{"error": MESSAGE} on standard output.'
+    "arguments, variables or folders; 130 when it was interrupted. With --json an error, unless in "
+    'the arguments, is an object {"error": MESSAGE} on standard output.'
 )
 
 
@@ -189,7 +189,11 @@ def _status_lines(seen: "Glance") -> Iterator[str]:
 def _search(args: argparse.Namespace) -> None:
     from composer_index.search.language_filter import check_language
     from composer_index.store.sql import glob_pattern
+    from composer_index.words import split_words
 
+    query = " ".join(args.query)
+    if not split_words(query):
+        raise _FailedError(f"{query!a} has no words to look for")
     if args.limit < 1:
         raise _FailedError(f"--limit takes a number of results from 1, not {args.limit}")
     if args.language:
@@ -208,7 +212,7 @@ def _search(args: argparse.Namespace) -> None:
         _say(
             args, f"{args.embedder} has no vectors yet, so the table answers; make them by: {model}"
         )
-    results = index.search(" ".join(args.query), args.limit, args.glob, args.language)
+    results = index.search(query, args.limit, args.glob, args.language)
     if args.json:
         _print_json([asdict(result) for result in results])
         return

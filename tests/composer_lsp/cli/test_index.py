@@ -141,6 +141,7 @@ def test_judging(workspace: Path):
 
 REFUSED = [
     (["build", "--root", "nowhere"], "nowhere is no folder"),
+    (["search", " ", "?!"], "'  ?!' has no words to look for"),
     (["search", "a", "--limit", "0"], "--limit takes"),
     (["search", "a", "--language", "pyhton"], "'pyhton' is no language"),
     (["search", "a", "--glob", "[z-a]"], "'[z-a]' is no glob"),
