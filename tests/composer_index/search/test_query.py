@@ -8,6 +8,7 @@ import pytest
 
 from composer_index.chunk import ParsedFile
 from composer_index.parsing import parse_file
+from composer_index.search import symbols
 from composer_index.search.query import Searcher
 from composer_index.search.shadow import Shadow
 from composer_index.store.records import FileStat, IndexedFile
@@ -145,6 +146,12 @@ def test_symbols_by_a_part_of_their_name(store: Store, query: str, names: list[s
     put(store, "a.py", "get_query_set", "GetQuerySet", "unrelated")
     found = [each.name for each in Searcher(store).symbols(query)]
     assert found[: len(names)] == names or sorted(found) == sorted(names)
+
+
+def test_an_exact_name_is_found_among_very_many(store: Store, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(symbols, "_MAX_SCANNED", 2)
+    put(store, "a.py", "r_u_n_a", "r_u_n_b", "run")
+    assert Searcher(store).symbols("run")[0].name == "run"
 
 
 def test_a_query_of_special_characters_is_no_error(store: Store):
