@@ -7,8 +7,9 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 
@@ -32,6 +33,7 @@ QUERIES = (
 )
 NUM_ROUNDS = 20
 NUM_SAVES = 15
+SAVED = "django/bench.py"
 INTERVAL_S = 0.005
 ASKED_EVERY_S = 0.5
 
@@ -76,7 +78,8 @@ async def _index(folder: Path, tree: Path) -> None:
         await _until_idle(worker)
         (status,) = await service.status()
         queries = [await _query_ms(service, query) for _ in range(NUM_ROUNDS) for query in QUERIES]
-        saves = [await _save_ms(service, tree, number) for number in range(NUM_SAVES)]
+        finds = partial(_finds, service, SAVED)
+        saves = [await _save_ms(tree, number, finds) for number in range(NUM_SAVES)]
         hidden = [
             await _hidden_s(service, tree, name) for name in (".gitignore", ".composerignore")
         ]
@@ -125,7 +128,8 @@ async def _answers_while_built(folder: Path, tree: Path) -> None:
 async def _save_while_built(service: IndexService, tree: Path) -> float:
     while not (await service.status())[0]["num_chunks"]:
         await asyncio.sleep(0.1)
-    return await _save_ms(service, tree, NUM_SAVES)
+    # To search would be to search all text.
+    return await _save_ms(tree, NUM_SAVES, service.symbols)
 
 
 async def _keystrokes(folder: Path, tree: Path) -> None:
@@ -183,16 +187,21 @@ async def _query_ms(service: IndexService, query: str) -> float:
     return 1000 * (time.perf_counter() - started)
 
 
+async def _finds(service: IndexService, path: str, name: str) -> bool:
+    found = await service.search(name)
+    return any(each["path"] == path and name in each["text"] for each in found["results"])
+
+
 async def _hidden_s(service: IndexService, tree: Path, ignore_file: str) -> float:
     """From writing an ignore file to the first search that finds nothing of what it hides."""
     name = f"hidden_by_{ignore_file[1:]}"
-    path = tree / "django" / f"{name}.py"
-    path.write_text(f"def {name}():\n    pass\n")
-    while not await service.symbols(name):
+    path = f"django/{name}.py"
+    (tree / path).write_text(f"def {name}():\n    pass\n")
+    while not await _finds(service, path, name):
         await asyncio.sleep(INTERVAL_S)
-    (tree / ignore_file).write_text(f"{path.name}\n")
+    (tree / ignore_file).write_text(f"{name}.py\n")
     started = time.perf_counter()
-    while await service.symbols(name):
+    while await _finds(service, path, name):
         await asyncio.sleep(INTERVAL_S)
     return time.perf_counter() - started
 
@@ -210,10 +219,10 @@ def _inside_ms(folder: Path, tree: Path) -> list[float]:
     return times[len(QUERIES) :]
 
 
-async def _save_ms(service: IndexService, tree: Path, number: int) -> float:
-    path, name = tree / "django" / "bench.py", f"bench_symbol_{number}"
+async def _save_ms(tree: Path, number: int, is_found: Callable[[str], Awaitable[object]]) -> float:
+    path, name = tree / SAVED, f"bench_symbol_{number}"
     path.write_text(f"def {name}():\n    pass\n")
     started = time.perf_counter()
-    while not await service.symbols(name):
+    while not await is_found(name):
         await asyncio.sleep(INTERVAL_S)
     return 1000 * (time.perf_counter() - started)
