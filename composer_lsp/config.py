@@ -66,6 +66,24 @@ class EngineSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class EmbedderSettings(RoleSettings):
+    """The model by which the index finds code by its meaning."""
+
+    model: str = "static"
+    """What makes vectors of code, to find it by meaning. `static`: the table that comes with Composer. Else an embedding model: one of the engine's, such as `bge-small-en`, or with a `url` the name that the server knows. Its vectors are filled in while nothing else is to be done, and the table answers until all are there."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RerankerSettings(RoleSettings):
+    """The model that takes a second look at what the index finds."""
+
+    model: str = ""
+    """A model that reads the best 30 results of a search again, together with the question: one of the engine's, such as `ms-marco-minilm-l12`, or with a `url` the name that the server knows. Empty: none."""
+    timeout_s: float = 2.0
+    """Seconds that a search waits for it; then the results come as they were ranked. 0: no limit."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class IndexSettings:
     """What the workspace's code is found by. It lies in the user's cache folder."""
 
@@ -75,6 +93,8 @@ class IndexSettings:
     """Files that hold secrets by their names (`.env`, keys) and are to be indexed all the same: patterns in git-ignore syntax, relative to the folder."""
     workspace_symbols: bool = True
     """Answer the editor's search for symbols of the workspace. Another language server of yours may do it better."""
+    embedder: EmbedderSettings = field(default_factory=EmbedderSettings)
+    reranker: RerankerSettings = field(default_factory=RerankerSettings)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -212,7 +212,10 @@ def cli_page() -> str:
     return "\n\n".join(sections)
 
 
-def command_sections(parser: argparse.ArgumentParser, level: int) -> Iterator[str]:
+def command_sections(
+    parser: argparse.ArgumentParser, level: int, told: str | None = None
+) -> Iterator[str]:
+    """`told`: an epilog that stands above already."""
     positionals = [action for action in parser._actions if _is_positional(action)]
     options = [action for action in parser._actions if _is_option(action)]
     yield f"{'#' * level} `{parser.prog}`"
@@ -223,8 +226,10 @@ def command_sections(parser: argparse.ArgumentParser, level: int) -> Iterator[st
         yield f"```console\n{' '.join(words)}\n```"
         rows = [_argument_row(action) for action in [*positionals, *options]]
         yield "\n".join(["| Argument | Meaning |", "|---|---|", *rows])
+    if parser.epilog and parser.epilog != told:
+        yield _sentence(parser.epilog)
     for subparser in _subparsers(parser):
-        yield from command_sections(subparser, level + 1)
+        yield from command_sections(subparser, level + 1, parser.epilog)
 
 
 def _argument_row(action: argparse.Action) -> str:

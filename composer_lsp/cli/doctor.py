@@ -8,7 +8,7 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -23,6 +23,8 @@ from composer_inference.hardware import Hardware, read_hardware
 from composer_inference.models.choose import choose_model
 from composer_inference.models.errors import ModelError
 from composer_inference.models.store import ModelStore
+from composer_lsp.cli.check import Check, can_be_written
+from composer_lsp.cli.doctor_index import index_checks
 from composer_lsp.config import EngineSettings, TabSettings
 
 PACKAGES = ("composer-lsp", "pygls", "lsprotocol", "xllamacpp", "httpx", "starlette", "tokenizers")
@@ -36,15 +38,6 @@ _SNIPPET = 'def add(a, b):\n    """The sum of a and b."""\n    return '
 _LIMIT_S = 120.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Check:
-    name: str
-    ok: bool
-    detail: str
-    mend: str = ""
-    """The command that mends it; empty when nothing is wrong."""
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="machine-readable output")
     parser.add_argument(
@@ -54,14 +47,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    checks = [_versions(), _paths()]
-    if checks[-1].ok:  # Everything below looks into those folders.
+    paths = _paths()
+    checks = [_versions(), paths]
+    if paths.ok:  # Everything below looks into those folders.
         hardware = read_hardware()
         checks += [*_folders(), _machine(hardware), _model(hardware), _runtime()]
         if checks[-1].ok:
             checks.append(_engine())
     if not args.no_start and all(check.ok for check in checks):
         checks.append(asyncio.run(_completion()))
+    if paths.ok:
+        checks += index_checks()
     if args.json:
         print(json.dumps([asdict(check) for check in checks], indent=2))
     else:
@@ -110,14 +106,8 @@ def _folders() -> list[Check]:
             mend=_mend_folder(name, folder),
         )
         for name, folder in found.items()
-        if not _can_be_written(folder)
+        if not can_be_written(folder)
     ]
-
-
-def _can_be_written(folder: Path) -> bool:
-    """Whether files can be made in the folder, or the folder where it is missing."""
-    nearest = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
-    return nearest.is_dir() and os.access(nearest, os.R_OK | os.W_OK | os.X_OK)
 
 
 def _mend_folder(name: str, folder: Path) -> str:

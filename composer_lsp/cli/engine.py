@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     from composer_inference.backends.base import BackendError
     from composer_inference.endpoint import EndpointError
     from composer_inference.engine_lock import AlreadyRunningError
-    from composer_inference.loader import LlamaCppLoader, Loader, ScriptedLoader
+    from composer_inference.loader import InstalledLoader, Loader, ScriptedLoader
     from composer_inference.process import run as run_engine
 
     logging.basicConfig(
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         if args.backend == "scripted":
             loader = ScriptedLoader(args.script)
         else:
-            loader = LlamaCppLoader(threads=args.threads, context_tokens=args.context_tokens)
+            loader = InstalledLoader(threads=args.threads, context_tokens=args.context_tokens)
         run_engine(loader, idle_exit_s=args.idle_exit_s)
     except (AlreadyRunningError, BackendError, EndpointError) as error:
         print(f"composer-lsp engine: {error}", file=sys.stderr)

@@ -101,7 +101,7 @@ def _row(
         "installed": model is not None,
         "problem": model.problem if model is not None else None,
         "auto": is_auto,
-        "size_bytes": known.size_bytes,
+        "size_bytes": known.total_bytes,
         "licence": spec.licence if spec is not None else None,
         "description": spec.description if spec is not None else "a file of yours",
     }

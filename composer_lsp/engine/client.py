@@ -182,7 +182,7 @@ def remote_client(role: RoleSettings, priority: Priority) -> OpenAIClient:
     base = api_base(role.url)
     headers = {"X-Composer-Priority": priority}
     if role.api_key_env:
-        headers["Authorization"] = f"Bearer {_key(role)}"
+        headers["Authorization"] = f"Bearer {role_key(role)}"
     timeout_s = role.timeout_s or None
     connect_s = min(_CONNECT_TIMEOUT_S, role.timeout_s or _CONNECT_TIMEOUT_S)
     is_local = urlsplit(base).hostname in _LOCAL_HOSTS
@@ -196,7 +196,8 @@ def remote_client(role: RoleSettings, priority: Priority) -> OpenAIClient:
     return OpenAIClient(name=role.url, http=http, key_env=role.api_key_env)
 
 
-def _key(role: RoleSettings) -> str:
+def role_key(role: RoleSettings) -> str:
+    """The key that `role.api_key_env` names. Raises: ConfigurationError."""
     try:
         key = api_key(role.api_key_env)
     except EnvironmentVariableError as error:
@@ -224,7 +225,9 @@ def api_base(url: str) -> str:
         ) from error
     if not is_usable:
         raise ConfigurationError(f"the URL {url!r} is not like http://127.0.0.1:8080/v1")
-    path = re.sub(r"/(?:chat/)?completions/?$|/models/?$", "", parts.path).rstrip("/")
+    path = re.sub(r"/(?:(?:chat/)?completions|models|embeddings|rerank)/?$", "", parts.path).rstrip(
+        "/"
+    )
     if not re.search(r"/v\d\w*(?:/|$)", path):
         path += "/v1"
     return parts._replace(path=path + "/", query="", fragment="").geturl()

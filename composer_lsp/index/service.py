@@ -8,14 +8,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from composer_inference.environment import cache_dir, state_dir
-from composer_lsp.config import IndexSettings
+from composer_lsp.config import EngineSettings, IndexSettings
 from composer_lsp.index.client import IndexClient, Message, WorkerError
+from composer_lsp.index.models import NO_MODELS, IndexModels, Models, ModelsError
 
 logger = logging.getLogger(__name__)
 
 BUFFER_DELAY_S = 0.3
 """After the last keystroke, before unsaved text is sent: a worker at low priority, and nothing on
 the keystroke's path, has to keep up."""
+RECONCILE_S = 10.0
+"""Between two reconciles that clients ask for: whoever goes to and fro between two windows makes the
+worker look at every file each time."""
 
 
 class IndexHost(Protocol):
@@ -23,6 +27,11 @@ class IndexHost(Protocol):
 
     @property
     def index_settings(self) -> IndexSettings: ...
+
+    @property
+    def engine_settings(self) -> EngineSettings:
+        """Of the engine, should it have to be started."""
+        ...
 
     def index_roots(self) -> Sequence[str]:
         """The workspace folders' paths on this machine."""
@@ -51,7 +60,13 @@ class IndexService:
         self._sending: dict[str, asyncio.TimerHandle] = {}
         self._opened: dict[str, tuple[str, ...]] = {}
         self._is_paused = False
+        self._reconciling: asyncio.TimerHandle | None = None
+        self._must_reconcile = False
         self._restart: asyncio.Future[None] | None = None
+        self._models = IndexModels(lambda: host.index_settings, lambda: host.engine_settings)
+        self._told_models: Models = NO_MODELS
+        self._launching: asyncio.Future[None] | None = None
+        self._told: set[str] = set()
         self._client = IndexClient(
             command(), log=state_dir() / "index.log", state=self._state, on_event=self._on_event
         )
@@ -63,20 +78,28 @@ class IndexService:
     async def refresh(self) -> None:
         """Start the worker if there is a folder to index; follow the settings and the folders."""
         wanted = self._wanted()
-        for root in self._opened.keys() - wanted.keys():
+        self._tell_models()
+        gone = self._opened.keys() - wanted.keys()
+        for root in gone:
             self._client.notify("close", {"root": root})
         for root, include_secret in wanted.items():
             if self._opened.get(root) != include_secret:
                 self._client.notify("open", {"root": root, "include_secret": include_secret})
+        if self._is_paused:
+            self._client.notify("pause", {"paused": True})
         self._opened = wanted
+        for root in gone:
+            self._host.on_index_progress(root, 0, 0)
         if wanted:
             await self._client.start()
 
     async def close(self) -> None:
-        for timer in self._sending.values():
+        timers = [*self._sending.values(), *([self._reconciling] if self._reconciling else [])]
+        for timer in timers:
             timer.cancel()
-        if self._restart is not None:
-            self._restart.cancel()
+        for task in (self._restart, self._launching):
+            if task is not None:
+                task.cancel()
         await self._client.close()
 
     # What changes. --------------------------------------------------------------------------------
@@ -104,8 +127,23 @@ class IndexService:
         self._client.notify("changed", {"paths": list(paths)})
 
     def reconcile(self) -> None:
-        """Anything may have changed, as while the window was away."""
+        """Anything may have changed, as while the window was away. Of many calls within
+        `RECONCILE_S` only the first takes effect at once, and the last when that time is over."""
+        if self._reconciling is None:
+            self._reconcile()
+        else:
+            self._must_reconcile = True
+
+    def _reconcile(self) -> None:
+        self._must_reconcile = False
         self._client.notify("reconcile", {})
+        loop = asyncio.get_running_loop()
+        self._reconciling = loop.call_later(RECONCILE_S, self._may_reconcile_again)
+
+    def _may_reconcile_again(self) -> None:
+        self._reconciling = None
+        if self._must_reconcile:
+            self._reconcile()
 
     def pause(self, *, paused: bool) -> None:
         self._is_paused = paused
@@ -161,6 +199,7 @@ class IndexService:
         return dict.fromkeys(here, settings.include_secret)
 
     def _state(self) -> Iterator[Message]:
+        yield "models", self._told_models
         for root, include_secret in self._opened.items():
             yield "open", {"root": root, "include_secret": include_secret}
         for path, text in self._unsaved.items():
@@ -174,11 +213,41 @@ class IndexService:
         self._unsaved[path] = text
         self._client.notify("buffer", {"path": path, "text": text})
 
+    def _tell_models(self, *, again: bool = False) -> None:
+        """Say which models take part, if that changed, or `again`."""
+        try:
+            models = self._models.now()
+        except ModelsError as error:
+            self._tell_once(str(error))
+            models = NO_MODELS
+        if models != self._told_models or again:
+            self._told_models = models
+            self._client.notify("models", models)
+
+    async def _launch_engine(self) -> None:
+        """The worker found no engine where it should be."""
+        try:
+            await self._models.launch()
+        except ModelsError as error:
+            self._tell_once(str(error))
+        else:
+            self._tell_models(again=True)
+
+    def _tell_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._host.on_index_message(text)
+
     def _on_event(self, method: str, params: Mapping[str, Any]) -> None:
         if method == "progress":
-            self._host.on_index_progress(params["root"], params["done"], params["left"])
+            # What the worker said before it closed a folder may come after.
+            if params["root"] in self._opened:
+                self._host.on_index_progress(params["root"], params["done"], params["left"])
         elif method == "message":
             self._host.on_index_message(params["message"])
+        elif method == "engine_wanted":
+            if self._launching is None or self._launching.done():
+                self._launching = asyncio.ensure_future(self._launch_engine())
         elif method == "ended":
             for root in self._opened:
                 self._host.on_index_progress(root, 0, 0)

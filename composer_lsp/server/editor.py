@@ -30,6 +30,10 @@ class Editor:
         if message in self._shown:
             return
         self._shown.add(message)
+        self.show(message, kind)
+
+    def show(self, message: str, kind: types.MessageType) -> None:
+        """A message box."""
         self._server.window_show_message(types.ShowMessageParams(type=kind, message=message))
 
     def forget_shown(self) -> None:
@@ -139,7 +143,7 @@ class Editor:
         except JsonRpcException as error:
             logger.info("the client shows no progress: %s", error.message)
             return Progress(self._server, None)
-        progress = Progress(self._server, token)
+        progress = Progress(self._server, token, lambda: self._cancels.pop(token, None))
         if on_cancel is not None:
             self._cancels[token] = on_cancel
         progress.begin(title, percent, cancellable=on_cancel is not None)
@@ -154,9 +158,15 @@ class Editor:
 class Progress:
     """A progress bar of the client (`$/progress`)."""
 
-    def __init__(self, server: LanguageServer, token: str | None) -> None:
+    def __init__(
+        self,
+        server: LanguageServer,
+        token: str | None,
+        on_end: Callable[[], object] = lambda: None,
+    ) -> None:
         self._server = server
         self._token = token
+        self._on_end = on_end
 
     def begin(self, title: str, percent: int | None, *, cancellable: bool = False) -> None:
         self._send(
@@ -170,6 +180,7 @@ class Progress:
         """May be called again, without effect."""
         self._send(types.WorkDoneProgressEnd(message=message or None))
         self._token = None
+        self._on_end()
 
     def _send(self, value: Any) -> None:
         if self._token is not None:

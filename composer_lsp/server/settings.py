@@ -68,7 +68,18 @@ def merged(*layers: Mapping[str, Any]) -> Mapping[str, Any]:
 def parse_settings(values: Mapping[str, Any]) -> tuple[Settings, list[str]]:
     """The settings, and a message for the user about each value that could not be used."""
     problems: list[str] = []
-    settings = _parse(Settings, values, SECTION, problems)
+    settings: Settings = _parse(Settings, values, SECTION, problems)
+    index = settings.index
+    for name, role, unset in (
+        ("embedder", index.embedder, "static"),
+        ("reranker", index.reranker, ""),
+    ):
+        if role.url and role.model == unset:
+            key = f"{SECTION}.index.{name}"
+            problems.append(
+                f"{key}.url is set and {key}.model is not: name the model that the server is to use. "
+                f"Until then it is not asked."
+            )
     return settings, problems
 
 

@@ -4,21 +4,27 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from lsprotocol import types
 from pygls.uris import to_fs_path
 
-from composer_lsp.config import IndexSettings, Settings
+from composer_lsp.config import EngineSettings, IndexSettings, Settings
 from composer_lsp.index.client import WorkerError
 from composer_lsp.index.service import IndexService
 from composer_lsp.server.documents import Document
-from composer_lsp.server.editor import Editor, Progress
+from composer_lsp.server.editor import Editor
+from composer_lsp.server.index_bar import IndexBar
 
 logger = logging.getLogger(__name__)
 
-MANY_FILES = 50
-"""Fewer are indexed before a progress bar could be read."""
+_PAUSED = (
+    "Indexing is paused; search answers from what is indexed so far. "
+    'The command "Pause Indexing or Go On" (composer.index.pause) ends the pause'
+)
+_GO_ON = "Go on"
+
+_THIS_MACHINE = ("", "localhost")
 
 
 class WindowIndex:
@@ -33,9 +39,8 @@ class WindowIndex:
         self._editor = editor
         self._settings = settings
         self._roots = roots
-        self._left: dict[str, int] = {}
-        self._done: dict[str, int] = {}
-        self._bar: asyncio.Task[Progress] | None = None
+        self._bar = IndexBar(editor, self._on_cancel)
+        self._asking: asyncio.Task[None] | None = None
         self.service = IndexService(self)
 
     async def follow(self) -> None:
@@ -66,48 +71,48 @@ class WindowIndex:
     def pause(self, *, paused: bool) -> None:
         self.service.pause(paused=paused)
         if paused:
-            self._end_bar("paused")
+            self._bar.end("paused")
 
     @property
     def index_settings(self) -> IndexSettings:
         return self._settings().index
 
+    @property
+    def engine_settings(self) -> EngineSettings:
+        return self._settings().engine
+
     def index_roots(self) -> Sequence[str]:
         return self._roots()
 
     def on_index_progress(self, root: str, done: int, left: int) -> None:
-        self._done[root], self._left[root] = done, left
-        num_left, num_done = sum(self._left.values()), sum(self._done.values())
-        if num_left == 0:
-            self._end_bar()
-        elif self._bar is not None:
-            if self._bar.done():
-                total = num_done + num_left
-                text = f"{num_done:,} of {total:,} files"
-                self._bar.result().report(text, 100 * num_done // total)
-        elif num_left >= MANY_FILES and not self.service.is_paused:
-            begun = self._editor.begin_progress("Indexing", 0, on_cancel=self._on_cancel)
-            self._bar = asyncio.ensure_future(begun)
+        self._bar.report(root, done, left, may_open=not self.service.is_paused)
 
     def on_index_message(self, text: str) -> None:
         self._editor.log(text, types.MessageType.Warning)
 
     def _on_cancel(self) -> None:
         self.pause(paused=True)
-        self._editor.log("Indexing is paused; the command composer.index.pause goes on with it")
+        self._asking = asyncio.ensure_future(self._offer_to_go_on())
 
-    def _end_bar(self, text: str = "") -> None:
-        if (bar := self._bar) is not None:
-            self._bar = None
-            bar.add_done_callback(lambda done: done.result().end(text))
+    async def _offer_to_go_on(self) -> None:
+        if not self._editor.features.message_request:
+            self._editor.show(_PAUSED, types.MessageType.Info)
+        elif await self._editor.ask(_PAUSED, _GO_ON) == _GO_ON:
+            self.pause(paused=False)
 
 
 def local_path(uri: str) -> str | None:
     """None for what is no file of this machine, and for a URI that is none."""
     try:
-        path = to_fs_path(uri) if urlsplit(uri).scheme == "file" else None
-        if path is not None:
-            os.fsencode(path)
+        parts = urlsplit(uri)
+        if parts.scheme != "file" or (parts.netloc not in _THIS_MACHINE and os.name != "nt"):
+            return None
+        if parts.netloc == "localhost":
+            uri = urlunsplit(parts._replace(netloc=""))
+        path = to_fs_path(uri)
+        if path is None or "\0" in path or not os.path.isabs(path):  # noqa: PTH117 - a text still
+            return None
+        os.fsencode(path)
     except ValueError:  # half of a surrogate pair in it, among others
         return None
-    return path if path is None or "\0" not in path else None
+    return path

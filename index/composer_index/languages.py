@@ -111,7 +111,7 @@ _TABLE = (
         is_ascii_only=True,
     ),
     Language(id="html", extensions=(".html", ".htm", ".xhtml"), grammar="html", has_hyphens=True),
-    Language(id="css", extensions=(".css",), grammar="css", has_hyphens=True),
+    Language(id="css", extensions=(".css",), grammar="css", separator=" ", has_hyphens=True),
     Language(
         id="json",
         extensions=(".json", ".webmanifest", ".geojson", ".ipynb"),
@@ -174,12 +174,12 @@ _TABLE = (
     Language(id="restructuredtext", extensions=(".rst",), is_prose=True),
     Language(id="scala", extensions=(".scala", ".sc")),
     Language(id="scss", extensions=(".scss", ".sass"), has_hyphens=True),
-    Language(id="svelte", extensions=(".svelte",)),
+    Language(id="svelte", extensions=(".svelte",), grammar="html", has_hyphens=True),
     Language(id="swift", extensions=(".swift",)),
     Language(id="tcl", extensions=(".tcl",), interpreters=("tclsh",)),
     Language(id="terraform", extensions=(".tf", ".tfvars", ".hcl"), has_hyphens=True),
     Language(id="tex", extensions=(".tex", ".sty", ".cls"), is_prose=True),
-    Language(id="vue", extensions=(".vue",)),
+    Language(id="vue", extensions=(".vue",), grammar="html", has_hyphens=True),
     Language(id="xml", extensions=(".xml", ".xsd", ".xsl", ".svg", ".csproj", ".plist")),
     Language(id="zig", extensions=(".zig",)),
 )
@@ -193,6 +193,17 @@ LANGUAGES = {language.id: language for language in (*_TABLE, PLAINTEXT)}
 _BY_EXTENSION = {extension: one for one in _TABLE for extension in one.extensions}
 _BY_NAME = {name: one for one in _TABLE for name in one.names}
 _BY_INTERPRETER = {program: one for one in _TABLE for program in one.interpreters}
+_BY_NICKNAME = {"c++": "cpp", "c#": "csharp", "shell": "shellscript", "golang": "go"}
+
+
+def language_named(name: str) -> Language | None:
+    """The language that people call so: by its id, an extension, or an interpreter."""
+    name = name.lower()
+    return (
+        LANGUAGES.get(_BY_NICKNAME.get(name, name))
+        or _BY_EXTENSION.get(f".{name}")
+        or _BY_INTERPRETER.get(name.rstrip(".0123456789"))
+    )
 
 
 def language_of(path: str, source: bytes) -> Language:

@@ -7,10 +7,15 @@ for result in index.search("where are redirects followed"):
     print(result.path, result.start_line, result.symbol)
 """
 
+import math
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import zip_longest
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -18,27 +23,42 @@ from composer_index.chunk import ParsedFile
 from composer_index.embedding.static import StaticEmbedder
 from composer_index.files.changes import Batch
 from composer_index.files.listing import list_files
+from composer_index.files.order import in_order
 from composer_index.files.read import ReadError, read_file
 from composer_index.ignores.rules import Rules
+from composer_index.indexing.planned import (
+    Planned,
+    forget_planned,
+    read_planned,
+    write_planned,
+)
+from composer_index.indexing.visits import CHANGED, FOUND, OPENED, Visits
 from composer_index.parsing import parse_file
 from composer_index.parsing.skip import MAX_BYTES
 from composer_index.parsing.text import to_utf8
+from composer_index.roots import search_roots
 from composer_index.search.cold import search_text
 from composer_index.search.history import History
 from composer_index.search.result import Result
 from composer_index.search.shadow import Shadow
 from composer_index.store.errors import NotWriterError
 from composer_index.store.location import store_location
-from composer_index.store.naming import naming
+from composer_index.store.naming import chunk_words, naming
 from composer_index.store.records import FoundDefinition, StoreEvent
-from composer_index.words import split_words
 
 if TYPE_CHECKING:
+    from composer_index.embedding.served import ServedEmbedder
+    from composer_index.indexing.backfill import Backfill
     from composer_index.indexing.indexer import Indexer, Progress
     from composer_index.search.query import Reference, Searcher
+    from composer_index.search.rerank import Reranker
     from composer_index.store.store import Store
 
 GRACE_S = 60.0
+LISTING_S = 1.0
+"""How long a search lists files, before they are known: what is found by then has to do."""
+_SLOW_IMPORTS = ("pyarrow.dataset", "pydantic", "lance_namespace")
+"""What lancedb imports, in pieces of a third of a second or less."""
 MANY_WAITING = 200
 """With so many files waiting to be indexed, text is searched beside the store."""
 
@@ -54,9 +74,18 @@ class Status:
     num_chunks: int
     num_waiting: int
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Files that are not indexed, by reason."""
+    """Files that are not indexed, by reason; folders that are hidden as a whole count once. Those
+    that are hidden, by their names or by `.composerignore`, are counted by `plan`."""
     disk_bytes: int = 0
     location: str = ""
+    embedder: str = ""
+    """The name of the one whose vectors answer; empty before the first vectors."""
+    model: str = ""
+    """The embedding model that a server runs, if one is to be used; empty: none."""
+    num_unembedded: int = 0
+    """Files that wait for its vectors, as far as is known."""
+    model_problem: str = ""
+    """Why it does not answer; empty if it did when it was last asked."""
 
 
 class RootIndex:
@@ -72,11 +101,18 @@ class RootIndex:
         cache_dir: Path,
         include_secret: tuple[str, ...] = (),
         on_event: Callable[[StoreEvent], None] = lambda event: None,
+        give_way: Callable[[], None] = lambda: None,
     ) -> None:
-        """Raises: PatternError for a pattern of `include_secret` that is none."""
+        """`give_way` is called often by what takes long, `load`, `plan` and `step`, and returns when
+        it is to go on.
+
+        Raises: PatternError for a pattern of `include_secret` that is none.
+        """
+        self._give_way = give_way
         self._rules = Rules(root, include_secret=include_secret)
         self._include_secret = include_secret
         self._on_event = on_event
+        self._cache_dir = cache_dir
         self.location = store_location(cache_dir, root)
         self._store: Store | None = None
         self._searcher: Searcher | None = None
@@ -87,17 +123,38 @@ class RootIndex:
         self._has_planned = False
         self._was_empty = True
         self._history = History(self.root)
+        self._visits = Visits()
+        self._models: tuple[ServedEmbedder | None, Reranker | None] = (None, None)
+        self.backfill: Backfill | None = None
+        """Fills in the vectors of `use_models`' embedder; None without one, and before `open`."""
+        self._asked_at = float("-inf")
 
     @property
     def root(self) -> str:
         """Without symbolic links."""
         return self._rules.root
 
+    @property
+    def is_root_there(self) -> bool:
+        """False where it was deleted, moved away or unmounted; then the index stays as it is."""
+        return Path(self.root).is_dir()
+
+    def load(self) -> None:
+        """Import what the store needs: a second of CPU time, so not before it is needed, and in
+        pieces."""
+        for name in _SLOW_IMPORTS:
+            self._give_way()
+            with suppress(ImportError):  # Another version may do without.
+                import_module(name)
+        self._give_way()
+        import_module("composer_index.store.store")
+
     def open(self) -> None:
-        """Open the store. Slow (it imports lancedb), so searches before it answer from text.
+        """Open the store. Slow (see `load`), so searches before it answer from text.
 
         Raises: StoreError.
         """
+        self.load()
         from composer_index.indexing.indexer import Indexer
         from composer_index.indexing.journal import ParsingJournal
         from composer_index.search.query import Searcher
@@ -106,19 +163,24 @@ class RootIndex:
         self._embedder = StaticEmbedder()
         self._store = Store.open(self.location, self._on_event)
         self._indexer = Indexer(
-            self._rules, self._store, self._embedder, ParsingJournal(self.location)
+            self._rules,
+            self._store,
+            self._embedder,
+            ParsingJournal(self.location),
+            self._give_way,
         )
         self._was_empty = next(iter(self._store.known_files()), None) is None
         searcher = Searcher(self._store, self._embedder)
         searcher.shadow = self._shadow()
         self._searcher = searcher
+        self.use_models(*self._models)
 
     def close(self) -> None:
         """Let another process write."""
         if self._store is not None and self._indexer is not None:
             self._indexer.close()
             self._store.close()
-        self._store = self._searcher = self._indexer = None
+        self._store = self._searcher = self._indexer = self.backfill = None
 
     # Keeping current: one thread. -----------------------------------------------------------------
 
@@ -130,15 +192,24 @@ class RootIndex:
         """Compare the files with the store. Raises what `Store`'s changes raise."""
         self._indexing().plan(open_paths=tuple(self._buffers))
         self._has_planned = True
+        left_out = {reason: n for reason, n in self._indexing().listing.skipped.items() if n}
+        planned = Planned(left_out=left_out, num_left=self.progress.num_left)
+        self._note(self._with_filling(planned))
 
     def note(self, batch: Batch) -> None:
         """Take hints of what changed. Raises what `Store`'s changes raise."""
         self._indexing().forget_folders(batch.folders)
         self._indexing().touch(batch.paths)
+        self._visits.add(batch.paths, CHANGED)
 
     def step(self) -> bool:
         """Index one batch; whether more is left. Raises what `Store`'s changes raise."""
-        return self._indexing().step()
+        is_more = self._indexing().step()
+        if not is_more:
+            self._note_finished()
+        if self.backfill is not None:
+            self.backfill.add(self._indexing().stored)
+        return is_more
 
     def compact(self, *, grace_s: float = GRACE_S) -> bool:
         """One step of upkeep for idle times; whether to call again, `grace_s` seconds from now. What
@@ -164,6 +235,7 @@ class RootIndex:
     def clear(self) -> None:
         """Forget everything. Raises: NotWriterError, StoreFullError."""
         self._opened().clear()
+        forget_planned(self.location)
         self._has_planned = False
         self._was_empty = True
 
@@ -172,9 +244,78 @@ class RootIndex:
         return self._indexing().progress
 
     @property
+    def waiting(self) -> list[str]:
+        """The files that are known to have changed and are not stored yet. From any thread."""
+        return self._indexer.waiting if self._indexer else []
+
+    @property
     def notices(self) -> Sequence[str]:
         """What the last `plan` wants the user told."""
         return self._indexing().listing.notices
+
+    # A server's models ----------------------------------------------------------------------------
+
+    def use_models(self, embedder: "ServedEmbedder | None", reranker: "Reranker | None") -> None:
+        """Have models that a server runs take part in searches from now on; any thread.
+
+        The embedder's vectors have to be filled in first: by `fill`, or step by step by `backfill`.
+        Until then, and for files that changed since, the table answers.
+        """
+        self._models = embedder, reranker
+        if self._searcher is None or self._store is None:
+            return
+        from composer_index.indexing.backfill import Backfill
+
+        self.backfill = embedder and Backfill(
+            self._store, embedder, self._cache_dir, self._visits, self.root
+        )
+        self._searcher.meaning.use(embedder, self.backfill and self.backfill.is_waiting)
+        self._searcher.reranker = reranker
+
+    def use_table(self) -> None:
+        """Drop the vectors of all models: the table answers. Raises what `Store`'s changes raise."""
+        if self._opened().embedder:
+            self._opened().switch_embedder(self.table_name)
+
+    def fill(self, on_progress: Callable[[int], None] = lambda num_left: None) -> None:
+        """Have the embedder of `use_models` embed everything, to the end; `on_progress` is told the
+        files left.
+
+        Raises: ModelServerError, and what `Store`'s changes raise.
+        """
+        from composer_index.indexing.backfill import fill
+
+        assert self.backfill is not None, "use_models comes first"
+
+        def show(num_left: int) -> None:
+            self.note_filling()
+            on_progress(num_left)
+
+        fill(self.backfill, self.table_name, show)
+
+    def note_filling(self) -> None:
+        """Keep how far the model's vectors are, for those who do not fill them in."""
+        if (planned := read_planned(self.location)) is not None:
+            self._note(self._with_filling(planned))
+
+    def _with_filling(self, planned: Planned) -> Planned:
+        embedder, backfill = self._models[0], self.backfill
+        return replace(
+            planned,
+            model=embedder.server.served.model if embedder else "",
+            num_unembedded=backfill.num_left if backfill else 0,
+        )
+
+    @property
+    def table_name(self) -> str:
+        """The name of the embedder whose vectors are always there."""
+        assert self._embedder is not None, "open comes first"
+        return self._embedder.name
+
+    @property
+    def quiet_s(self) -> float:
+        """Seconds since the last search."""
+        return time.monotonic() - self._asked_at
 
     # Unsaved buffers ------------------------------------------------------------------------------
 
@@ -187,6 +328,8 @@ class RootIndex:
         parsed = (
             None if text is None else self._parsed_buffer(path, text.encode("utf-8", "replace"))
         )
+        if parsed is not None:
+            self._visits.add([path], OPENED)
         with self._buffers_lock:
             if parsed is None:
                 self._buffers.pop(path, None)
@@ -212,7 +355,7 @@ class RootIndex:
         vectors = {
             path: self._embedder.embed_words(
                 [
-                    [*named.words, *split_words(chunk.text)]
+                    chunk_words(chunk, named)
                     for chunk, named in zip(parsed.chunks, naming(parsed), strict=True)
                 ]
             )
@@ -224,27 +367,59 @@ class RootIndex:
 
     @property
     def state(self) -> State:
-        indexer = self._indexer
-        if indexer is None or self._store is None:
+        # Another thread may close it meanwhile.
+        store, indexer = self._store, self._indexer
+        if store is None or indexer is None:
             return "cold"
         is_new = self._was_empty and not self._has_planned
-        if self._store.is_writer and (is_new or indexer.progress.num_left > MANY_WAITING):
-            return "building"
-        return "ready"
+        if store.is_writer:
+            is_building = is_new or indexer.progress.num_left > MANY_WAITING
+        else:
+            planned = read_planned(self.location)
+            is_building = planned is None or planned.num_left > MANY_WAITING
+        return "building" if is_building else "ready"
 
     def search(
         self, query: str, k: int = 10, path_glob: str | None = None, language: str | None = None
     ) -> list[Result]:
         """The `k` best places for a question or some words, best first. While the index is not
-        complete, text is searched as well; such results know no language and no symbol."""
-        searcher = self._searcher
-        found = searcher.search(query, k, path_glob, language) if searcher else []
-        if self.state == "ready" or language:
-            return found
+        complete, the text of what is not indexed yet is searched as well.
+
+        Raises: GlobError, LanguageError."""
+        return search_roots([self], query, k, path_glob, language)
+
+    @property
+    def searcher(self) -> "Searcher | None":
+        """What searches the store; None until that is open."""
+        return self._searcher
+
+    def was_asked(self, found: Sequence[str]) -> None:
+        """Note that somebody asked just now, and the paths that the answer led to."""
+        self._asked_at = time.monotonic()
+        self._visits.add(dict.fromkeys(found), FOUND)
+
+    def search_unindexed(
+        self, query: str, k: int, path_glob: str | None, language: str | None
+    ) -> list[Result]:
+        """The best places in what is not indexed yet, by its text, best first: their share of `k`."""
+        if self.state == "ready":
+            return []
         rules = Rules(self.root, include_secret=self._include_secret)
-        paths = [file.path for file in list_files(rules)]
-        cold = search_text(Path(self.root), paths, query, k, path_glob)
-        return _in_turn(found, cold)[:k]
+        paths, share = self._unindexed(rules)
+        cold = search_text(Path(self.root), paths, query, k, path_glob, language)
+        hidden = rules.hidden_many(result.path for result in cold)
+        shown = [replace(each, root=self.root) for each in cold if each.path not in hidden]
+        return shown[: math.ceil(k * share)]
+
+    def _unindexed(self, rules: Rules) -> tuple[list[str], float]:
+        """The files that the store does not have yet, likely ones first, and their share of all."""
+        indexer = self._indexer
+        if indexer is not None and self._has_planned:
+            paths = indexer.waiting
+            return paths, len(paths) / max(1, len(paths) + indexer.progress.num_done)
+        until = time.monotonic() + LISTING_S
+        files = takewhile(lambda _: time.monotonic() < until, list_files(rules))
+        return in_order((file.path for file in files), open_paths=tuple(self._buffers)), 1.0
 
     def definitions(self, name: str) -> list[FoundDefinition]:
         return self._searcher.definitions(name) if self._searcher else []
@@ -263,8 +438,8 @@ class RootIndex:
         return self._searcher.related(path, line, history=self._history, limit=limit)
 
     def status(self) -> Status:
-        store = self._store
-        if store is None:
+        store, indexer = self._store, self._indexer
+        if store is None or indexer is None:
             return Status(
                 root=self.root,
                 state="cold",
@@ -275,17 +450,34 @@ class RootIndex:
                 location=str(self.location),
             )
         counts = store.counts()
+        skipped = Counter(counts.num_skipped)
+        if (planned := read_planned(self.location)) is not None:
+            skipped.update(planned.left_out)
+        embedder, backfill = self._models[0], self.backfill
+        model = embedder.server.served.model if embedder else ""
         return Status(
             root=self.root,
             state=self.state,
             is_writer=store.is_writer,
             num_files=counts.num_files,
             num_chunks=counts.num_chunks,
-            num_waiting=self.progress.num_left,
-            skipped=dict(counts.num_skipped),
+            num_waiting=indexer.progress.num_left,
+            skipped=dict(skipped),
             disk_bytes=counts.disk_bytes,
             location=str(self.location),
+            embedder=store.embedder,
+            model=model,
+            num_unembedded=backfill.num_left if backfill else 0,
+            model_problem=embedder.server.problem if embedder else "",
         )
+
+    def _note(self, planned: Planned) -> None:
+        if planned != read_planned(self.location):
+            write_planned(self.location, planned)
+
+    def _note_finished(self) -> None:
+        if (planned := read_planned(self.location)) is not None:
+            self._note(replace(planned, num_left=0))
 
     def _opened(self) -> "Store":
         assert self._store is not None, "open comes first"
@@ -294,19 +486,3 @@ class RootIndex:
     def _indexing(self) -> "Indexer":
         assert self._indexer is not None, "open comes first"
         return self._indexer
-
-
-def _in_turn(indexed: Sequence[Result], cold: Sequence[Result]) -> list[Result]:
-    """Results of both kinds by turns: their scores do not compare. Where they show the same lines
-    the indexed one, which knows more, stays."""
-    fresh = [each for each in cold if not any(_overlap(each, other) for other in indexed)]
-    pairs = zip_longest(indexed, fresh)
-    return [each for pair in pairs for each in pair if each is not None]
-
-
-def _overlap(one: Result, other: Result) -> bool:
-    return (
-        one.path == other.path
-        and one.start_line <= other.end_line
-        and other.start_line <= one.end_line
-    )

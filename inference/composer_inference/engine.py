@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 
 from composer_inference.api.service import Health, ModelInfo, ModelLoadError, ModelState
@@ -17,15 +18,16 @@ from composer_inference.backends.base import (
     GenerateRequest,
 )
 from composer_inference.endpoint import EndpointError
-from composer_inference.loader import Loader
+from composer_inference.loader import Loader, Purpose
 from composer_inference.metrics import Metrics
 from composer_inference.priority import Priority
 from composer_inference.scheduler import Scheduler
 
 logger = logging.getLogger(__name__)
 
-MAX_LOADED_MODELS = 2
-"""One for each role; loading a third frees the one that has rested longest."""
+MAX_LOADED: dict[Purpose, int] = {"generate": 2, "retrieve": 2}
+"""Models in memory: one a role, and beside them an embedder and a reranker. Loading one more frees
+that of its kind which has rested longest."""
 
 
 @dataclass(eq=False, slots=True)
@@ -33,6 +35,7 @@ class _Slot:
     """One model in memory, or on its way there."""
 
     loading: asyncio.Task[Backend]
+    purpose: Purpose
     last_used: float
     num_users: int = 0
 
@@ -89,14 +92,17 @@ class Engine:
     async def embed(
         self, model: str, texts: Sequence[str], priority: Priority
     ) -> list[list[float]]:
-        async with self._using(model) as backend, self._scheduler.turn(priority):
-            return await backend.embed(texts)
+        # A text a step: a keystroke that comes meanwhile runs beside one text, not beside them all.
+        async with self._using(model) as backend:
+            steps = [partial(backend.embed, [text]) for text in texts]
+            return [vector for (vector,) in await self._scheduler.in_turns(priority, steps)]
 
     async def rerank(
         self, model: str, query: str, documents: Sequence[str], priority: Priority
     ) -> list[float]:
-        async with self._using(model) as backend, self._scheduler.turn(priority):
-            return await backend.rerank(query, documents)
+        async with self._using(model) as backend:
+            steps = [partial(backend.rerank, query, [document]) for document in documents]
+            return [score for (score,) in await self._scheduler.in_turns(priority, steps)]
 
     async def tokenize(self, model: str, text: str) -> list[int]:
         async with self._using(model) as backend:
@@ -153,9 +159,7 @@ class Engine:
     @asynccontextmanager
     async def _using(self, model: str) -> AsyncGenerator[Backend]:
         with self._active():
-            name = self._loader.resolve(model)
-            await self._make_room(name)
-            slot = self._slot(name)
+            slot = await self._slot(self._loader.resolve(model))
             slot.num_users += 1
             try:
                 # Shielded: the model is wanted by whoever asks next, even if this one gives up.
@@ -173,14 +177,20 @@ class Engine:
             self._num_active -= 1
             self.last_active = time.monotonic()
 
-    def _slot(self, name: str) -> _Slot:
-        slot = self._slots.get(name)
-        if slot is None:
+    async def _slot(self, name: str) -> _Slot:
+        """The model's slot, its loading begun if there was none."""
+        if (slot := self._slots.get(name)) is not None:
+            return slot
+        # Reads a file, which is not for the event loop.
+        purpose = await asyncio.to_thread(self._loader.purpose, name)
+        if name not in self._slots:
+            await self._make_room(purpose)
+        if name not in self._slots:
             task = asyncio.create_task(self._load(name))
             # An exception that nobody awaited is told by `health`, not by the event loop.
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
-            slot = self._slots[name] = _Slot(task, time.monotonic())
-        return slot
+            self._slots[name] = _Slot(task, purpose, time.monotonic())
+        return self._slots[name]
 
     async def _load(self, name: str) -> Backend:
         started = time.monotonic()
@@ -194,13 +204,10 @@ class Engine:
         logger.info("loaded %s in %.1f s", name, time.monotonic() - started)
         return backend
 
-    async def _make_room(self, wanted: str) -> None:
-        if wanted in self._slots or len(self._slots) < MAX_LOADED_MODELS:
-            return
-        resting = [
-            (slot.last_used, name) for name, slot in self._slots.items() if slot.num_users == 0
-        ]
-        if resting:
+    async def _make_room(self, purpose: Purpose) -> None:
+        alike = {name: slot for name, slot in self._slots.items() if slot.purpose == purpose}
+        resting = [(slot.last_used, name) for name, slot in alike.items() if slot.num_users == 0]
+        if len(alike) >= MAX_LOADED[purpose] and resting:
             await self._free(min(resting)[1])
 
     async def _free(self, name: str) -> None:

@@ -6,16 +6,19 @@ stopped at once (the backend ends the token or the slice of prefill that it is c
 and goes on from the prompt cache where it was. Its reader sees one unbroken stream.
 
 A request that cannot be stopped and resumed (its text is constrained by a grammar, or the backend
-lacks the capability) keeps running beside the higher one. Requests of one priority take turns of
+lacks the capability) keeps running beside the higher one. Work in steps (embedding and ranking, a
+text each) runs beside it to the end of the step. Requests of one priority take turns of
 `QUANTUM_S`, but for tab requests, which are short.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import TypeVar
 
 from composer_inference.backends.base import (
     Backend,
@@ -26,6 +29,8 @@ from composer_inference.backends.base import (
     Timings,
 )
 from composer_inference.priority import Priority
+
+T = TypeVar("T")
 
 QUANTUM_S = 2.0
 
@@ -60,15 +65,27 @@ class Scheduler:
     def num_running(self) -> int:
         return len(self._running)
 
-    @asynccontextmanager
-    async def turn(self, priority: Priority) -> AsyncGenerator[None]:
-        """A turn for work in one piece, such as an embedding."""
+    async def in_turns(
+        self, priority: Priority, steps: Iterable[Callable[[], Awaitable[T]]]
+    ) -> list[T]:
+        """The results of the steps, taken in order, each of them short. Between two of them the
+        turn goes to whatever is more urgent, or has waited for as long as a turn lasts.
+
+        Raises: what a step raises.
+        """
         ticket = _Ticket(priority, can_yield=False)
-        await self._acquire(ticket)
-        try:
-            yield
-        finally:
-            self._release(ticket)
+        results: list[T] = []
+        left = deque(steps)
+        while left:
+            await self._acquire(ticket)
+            try:
+                while left:
+                    results.append(await left.popleft()())
+                    if self._runs_beside_urgent(ticket) or self._has_used_quantum(ticket):
+                        break
+            finally:
+                self._release(ticket)
+        return results
 
     async def generate(
         self, backend: Backend, request: GenerateRequest, priority: Priority
@@ -179,8 +196,15 @@ class Scheduler:
             self._admit()
 
     def _turn_is_over(self, ticket: _Ticket) -> bool:
+        return ticket.yields and self._has_used_quantum(ticket)
+
+    def _runs_beside_urgent(self, ticket: _Ticket) -> bool:
+        return any(running.priority > ticket.priority for running in self._running)
+
+    def _has_used_quantum(self, ticket: _Ticket) -> bool:
+        """Whether an equal waits, and this one has had its time."""
         best = self._next_waiting()
-        if not ticket.yields or best is None or best.priority != ticket.priority:
+        if best is None or best.priority != ticket.priority:
             return False
         used_s = time.monotonic() - ticket.started_at
         return ticket.priority < Priority.TAB and used_s >= QUANTUM_S

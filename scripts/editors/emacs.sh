@@ -8,31 +8,20 @@
 # compiled, and apt's sources stay as they are. Returns at once when all of it is there. Needs Debian 12 or newer, root
 # once, and python3 with venv.
 set -euo pipefail
+. "$(dirname "$0")/shared.sh"
 
 LEAST=30 # the oldest Emacs that is tested
 RASS=0.3.5
 PYLSP=1.15.0
 
-folder=$(realpath -m "${1:-${COMPOSER_TESTBEDS:-$HOME/.cache/composer-testbeds}/emacs}")
+folder=$(testbed emacs "$@")
 versions="rass $RASS, pylsp $PYLSP"
-
-fail() { echo "emacs.sh: $*" >&2; exit 1; }
 
 major() { emacs --version 2>/dev/null | sed -nE '1s/^GNU Emacs ([0-9]+).*/\1/p' || true; }
 
 has_emacs() { [ "$(major)" != "" ] && [ "$(major)" -ge "$LEAST" ]; }
 
-has_servers() {
-  [ "$(cat "$folder/versions" 2>/dev/null)" = "$versions" ] &&
-    "$folder/bin/rass" --version >/dev/null 2>&1
-}
-
-# The mirror that apt already uses.
-mirror() {
-  { awk '/^URIs:/ {print $2; exit}' /etc/apt/sources.list.d/debian.sources 2>/dev/null
-    sed -nE 's/^deb +(\[[^]]*\] +)?([^ ]+) .*/\2/p' /etc/apt/sources.list 2>/dev/null || true; } |
-    awk 'NF {print; found = 1; exit} END {exit !found}' || fail "apt names no Debian mirror in its sources"
-}
+has_servers() { holds "$folder" "$versions" && "$folder/bin/rass" --version >/dev/null 2>&1; }
 
 install_from_backports() {
   local release apt options suite

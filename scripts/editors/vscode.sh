@@ -7,26 +7,18 @@
 # minutes. Nothing is compiled. Returns at once when the folder already holds these versions and they run.
 # Needs npm; Chromium comes from Debian's package, which takes root once.
 set -euo pipefail
+. "$(dirname "$0")/shared.sh"
 
 CODE_SERVER=4.139.1 # VS Code 1.139
 NODE=24             # what this code-server runs on
 PLAYWRIGHT=1.65.1
 
-folder=$(realpath -m "${1:-${COMPOSER_TESTBEDS:-$HOME/.cache/composer-testbeds}/vscode}")
+folder=$(testbed vscode "$@")
 versions="code-server $CODE_SERVER, node $NODE, playwright-core $PLAYWRIGHT"
 
-fail() { echo "vscode.sh: $*" >&2; exit 1; }
-
 installed() {
-  [ "$(cat "$folder/versions" 2>/dev/null)" = "$versions" ] &&
-    "$folder/bin/code-server" --version >/dev/null 2>&1 && command -v chromium >/dev/null
-}
-
-install_chromium() {
-  command -v chromium >/dev/null && return
-  [ "$(id -u)" = 0 ] || fail "Chromium is missing; install it as root: apt-get install chromium"
-  apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null
+  holds "$folder" "$versions" && "$folder/bin/code-server" --version >/dev/null 2>&1 &&
+    command -v chromium >/dev/null
 }
 
 install_packages() {
@@ -56,7 +48,7 @@ install_packages() {
 
 installed && exit 0
 command -v npm >/dev/null || fail "npm is missing; on Debian: apt-get install nodejs npm"
-install_chromium
+need chromium
 rm -f "$folder/versions"
 install_packages
 "$folder/bin/code-server" --version >/dev/null || fail "code-server was installed in $folder but does not start"

@@ -58,15 +58,14 @@ async def test_a_bug_of_ours_is_told(
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr(Indexer, "step", broken_step)
-    told: asyncio.Queue[str] = asyncio.Queue()
-
-    def tell(method: str, params: Mapping[str, Any]) -> None:
-        if method == "message":
-            told.put_nowait(params["message"])
+    told: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
 
     with ThreadPoolExecutor(1) as writing:
-        kept = Keeper(make_index(workspace), writing, tell)
+        kept = Keeper(
+            make_index(workspace), writing, lambda method, params: told.put_nowait(params)
+        )
         async with asyncio.timeout(LIMIT_S):
-            message = await told.get()
+            message = (await told.get())["message"]
+            assert await told.get() == {"done": 0, "left": 0}
         await kept.close()
     assert "is not kept current any more: ZeroDivisionError('a bug')" in message

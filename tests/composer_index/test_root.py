@@ -1,14 +1,17 @@
 """One root's index, from the files to the answers."""
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from composer_index import root
 from composer_index.files.changes import Batch
 from composer_index.root import RootIndex
 from composer_index.store.errors import NotWriterError
+from composer_index.store.records import IndexedFile
+from composer_index.store.store import Store
 
 MakeIndex = Callable[[Path], RootIndex]
 
@@ -73,6 +76,40 @@ def test_hints_are_enough_for_what_they_name(index: RootIndex, workspace: Path):
     (workspace / "folder").rmdir()
     index.note(Batch(folders=frozenset({"folder"})))
     assert index.definitions("rent_bicycle") == []
+
+
+def test_a_file_that_is_told_of_twice_is_stored_once(
+    index: RootIndex, workspace: Path, monkeypatch: pytest.MonkeyPatch
+):
+    stored: list[str] = []
+    upsert = Store.upsert_files
+
+    def noted_upsert(self: Store, files: Sequence[IndexedFile]) -> None:
+        stored.extend(file.parsed.path for file in files)
+        upsert(self, files)
+
+    def tell() -> None:
+        index.note(Batch(paths=frozenset({"shop.py"})))
+        index.step()
+
+    monkeypatch.setattr(Store, "upsert_files", noted_upsert)
+    for text in ("def sell_umbrella(): ...\n", "def sell_boots(): ...\n") * 2:
+        (workspace / "shop.py").write_text(text)
+        tell()
+        tell()
+    assert stored == ["shop.py"] * 4
+    assert len(index.definitions("sell_boots")) == 1
+    (workspace / "shop.py").unlink()
+    tell()
+    assert index.definitions("sell_boots") == []
+    (workspace / "shop.py").write_text("def sell_boots(): ...\n")
+    tell()
+    assert len(index.definitions("sell_boots")) == 1
+    (workspace / ".gitignore").write_text("shop.py\n")
+    tell()
+    (workspace / ".gitignore").unlink()
+    tell()
+    assert len(index.definitions("sell_boots")) == 1
 
 
 @pytest.mark.parametrize(
@@ -189,3 +226,38 @@ def test_a_file_that_ended_two_processes_is_left_out(
     assert again.definitions("kill_the_worker") == []
     assert again.status().skipped == {"deadly": 1}
     again.close()
+
+
+def test_what_is_left_out_is_counted_by_reason(
+    index: RootIndex, make_index: MakeIndex, workspace: Path
+):
+    (workspace / "logo.png").write_bytes(b"\x89PNG\r\n\0\0")
+    (workspace / ".env").write_text("TOKEN=1\n")
+    (workspace / "keys").mkdir()
+    (workspace / "keys" / "id_rsa").write_text("TOKEN=1\n")
+    (workspace / ".composerignore").write_text("shop.py\n")
+    index.refresh()
+    expected = {"binary": 1, "secret": 2, "composerignore": 1}
+    assert index.status().skipped == expected
+    reader = make_index(workspace)
+    reader.open()
+    assert reader.status().skipped == expected
+    reader.close()
+    index.clear()
+    assert index.status().skipped == {}
+
+
+def test_while_another_builds_text_is_searched_too(
+    index: RootIndex, make_index: MakeIndex, workspace: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(root, "MANY_WAITING", 1)
+    for number in range(2):
+        (workspace / f"new_{number}.py").write_text("def rent_bicycle():\n    pass\n")
+    index.plan()
+    reader = make_index(workspace)
+    reader.open()
+    assert reader.state == "building"
+    assert paths(reader, "rent bicycle")
+    index.refresh()
+    assert reader.state == "ready"
+    reader.close()

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
@@ -73,6 +74,20 @@ class Reader:
     @property
     def text(self) -> str:
         return "".join(chunk.text for chunk in self.chunks)
+
+
+class Steps:
+    """Steps that tell their number when the test permits it."""
+
+    def __init__(self, num_steps: int) -> None:
+        self.permits = asyncio.Semaphore(0)
+        self.begun: list[int] = []
+        self.steps = [partial(self._step, number) for number in range(num_steps)]
+
+    async def _step(self, number: int) -> int:
+        self.begun.append(number)
+        await self.permits.acquire()
+        return number
 
 
 async def until(condition) -> None:
@@ -199,19 +214,77 @@ async def test_an_embedding_waits_for_the_keystroke_and_keeps_its_turn():
     scheduler, backend = Scheduler(), StepBackend()
     tab = Reader(scheduler, backend, request("tab", 1), Priority.TAB)
     await until(lambda: backend.num_open == 1)
-    order: list[str] = []
-
-    async def embed() -> None:
-        async with scheduler.turn(Priority.BACKGROUND):
-            order.append("embedding")
-
-    task = asyncio.create_task(embed())
+    work = Steps(2)
+    work.permits.release()
+    embedding = asyncio.create_task(scheduler.in_turns(Priority.BACKGROUND, work.steps))
     await until(lambda: scheduler.num_waiting == 1)
-    assert order == []
+    assert work.begun == []
     backend.steps.release()
     await until(tab.task.done)
-    await asyncio.wait_for(task, LIMIT_S)
-    assert order == ["embedding"]
+    work.permits.release()
+    assert await asyncio.wait_for(embedding, LIMIT_S) == [0, 1]
+    assert scheduler.num_running == scheduler.num_waiting == 0
+
+
+@pytest.mark.parametrize("urgent", [Priority.AGENT, Priority.TAB])
+async def test_a_generation_runs_beside_one_step_and_before_the_next(urgent: Priority):
+    scheduler, backend, work = Scheduler(), StepBackend(), Steps(2)
+    embedding = asyncio.create_task(scheduler.in_turns(Priority.BACKGROUND, work.steps))
+    await until(lambda: work.begun == [0])
+    reader = Reader(scheduler, backend, request("urgent", 2), urgent)
+    backend.steps.release()
+    await until(lambda: reader.text == "0 ")  # While the first step is still under way.
+    for _ in range(2):
+        work.permits.release()
+    await until(lambda: scheduler.num_waiting == 1)
+    assert work.begun == [0]
+    backend.steps.release()
+    await until(reader.task.done)
+    assert await asyncio.wait_for(embedding, LIMIT_S) == [0, 1]
+
+
+async def test_steps_keep_their_turn_from_an_equal_until_their_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    scheduler, backend, work = Scheduler(), StepBackend(), Steps(4)
+    ranking = asyncio.create_task(scheduler.in_turns(Priority.AGENT, work.steps))
+    await until(lambda: work.begun == [0])
+    reader = Reader(scheduler, backend, request("agent", 1), Priority.AGENT)
+    await until(lambda: scheduler.num_waiting == 1)
+    work.permits.release()
+    await until(lambda: work.begun == [0, 1])
+    assert backend.num_open == 0
+    monkeypatch.setattr(scheduler_module, "QUANTUM_S", 0.0)
+    for _ in range(3):
+        work.permits.release()
+    await until(lambda: backend.num_open == 1)
+    assert work.begun == [0, 1]
+    backend.steps.release()
+    await until(reader.task.done)
+    assert await asyncio.wait_for(ranking, LIMIT_S) == [0, 1, 2, 3]
+
+
+async def test_work_that_nobody_waits_for_begins_no_further_step():
+    scheduler, work = Scheduler(), Steps(3)
+    embedding = asyncio.create_task(scheduler.in_turns(Priority.BACKGROUND, work.steps))
+    await until(lambda: work.begun == [0])
+    embedding.cancel()
+    for _ in range(3):
+        work.permits.release()
+    await asyncio.wait([embedding])
+    assert work.begun == [0]
+    assert scheduler.num_running == scheduler.num_waiting == 0
+
+
+async def test_a_step_that_fails_frees_the_machine():
+    scheduler = Scheduler()
+
+    async def fail() -> int:
+        raise BackendError("out of luck")
+
+    with pytest.raises(BackendError, match="out of luck"):
+        await scheduler.in_turns(Priority.AGENT, [fail])
+    assert scheduler.num_running == scheduler.num_waiting == 0
 
 
 class ConstrainedBackend(StepBackend):

@@ -15,6 +15,7 @@ from composer_inference.backends.base import (
     Timings,
     TokenLogprob,
 )
+from composer_inference.loader import Purpose
 
 Answer = Callable[[GenerateRequest], str]
 
@@ -102,6 +103,9 @@ class PlayedLoader:
         if name not in self.available():
             raise UnknownModelError(name, tuple(self.available()))
         return name
+
+    def purpose(self, name: str) -> Purpose:
+        return "generate"
 
     async def load(self, name: str) -> Backend:
         if name == "broken":

@@ -24,6 +24,8 @@ export function registerCommands(context: CommandContext): Disposable[] {
     "composer.toggleSuggestionsForLanguage": (language) => toggleLanguage(context, language),
     "composer.getModel": () => forward(context, "composer.pullModel"),
     "composer.restartInferenceEngine": () => forward(context, "composer.restartEngine"),
+    "composer.pauseIndexing": () => pauseIndexing(context),
+    "composer.rebuildIndex": () => forward(context, "composer.index.rebuild"),
     "composer.restartServer": () => { context.server.restart(); },
     "composer.showOutput": () => { context.log.show(); },
     "composer.showEngineLog": () => showEngineLog(context),
@@ -63,6 +65,12 @@ async function toggle(context: CommandContext, scope: string, what: string): Pro
   const result = await forward(context, "composer.toggle", scope);
   if (typeof result !== "object" || result === null || !("enabled" in result)) return;
   window.setStatusBarMessage(`Composer: ${what} are ${result.enabled === true ? "on" : "off"}.`, MESSAGE_MS);
+}
+
+async function pauseIndexing(context: CommandContext): Promise<void> {
+  const result = await forward(context, "composer.index.pause");
+  if (typeof result !== "object" || result === null || !("paused" in result)) return;
+  window.setStatusBarMessage(`Composer: indexing ${result.paused === true ? "is paused" : "goes on"}.`, MESSAGE_MS);
 }
 
 async function showEngineLog(context: CommandContext): Promise<void> {

@@ -1,6 +1,7 @@
 // Wires the extension together.
 import { type ExtensionContext, window, workspace } from "vscode";
 import { registerCommands } from "./commands";
+import { FocusWatch } from "./focus";
 import { ServerManager } from "./manager";
 import { ActivePython } from "./python";
 import { StatusBar } from "./statusBar";
@@ -14,12 +15,14 @@ export function activate(context: ExtensionContext): void {
   const python = new ActivePython(log);
   const server = new ServerManager(log, statusBar, python);
   manager = server;
+  const focus = new FocusWatch(window.state.focused, () => { server.reconcileIndex(); });
   context.subscriptions.push(
     log,
     statusBar,
     python,
     ...registerCommands({ extensionUri: context.extensionUri, log, server, statusBar }),
     python.onDidChange(() => server.restartIfCommandChanged()),
+    window.onDidChangeWindowState((state) => { focus.update(state.focused); }),
     workspace.onDidGrantWorkspaceTrust(() => server.restartIfCommandChanged()),
     workspace.onDidChangeConfiguration((event) => {
       if (event.affectsConfiguration("composer.server")) void server.restartIfCommandChanged();

@@ -48,6 +48,13 @@ export class ServerManager {
     return this.#supervisor.stop();
   }
 
+  /** Has a server that runs compare the index with the files: events may have been lost while nobody looked. */
+  reconcileIndex(): void {
+    this.#server?.executeCommand("composer.index.reconcile", []).catch((error: unknown) => {
+      this.#log.debug(`The index was not compared with the files: ${String(error)}`);
+    });
+  }
+
   /** For changes that may lead to another server: a setting, the Python environment, trust in the workspace. */
   async restartIfCommandChanged(): Promise<void> {
     const found = await this.#find().catch((error: unknown) => {

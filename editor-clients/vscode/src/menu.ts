@@ -35,6 +35,7 @@ function leading(status: Status, languageId: string | undefined): MenuEntry[] {
             languageId,
           ),
         ]),
+    entry("debug-pause", "Pause indexing or go on", "composer.pauseIndexing"),
     entry("cloud-download", "Get the model", "composer.getModel"),
     entry("sync", "Restart the engine", "composer.restartInferenceEngine"),
   ];

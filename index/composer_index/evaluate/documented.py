@@ -187,7 +187,7 @@ def _documented(language: str, node: Node, is_function: bool, source: bytes) -> 
             return None
         first, last = comments[0], comments[-1]
     return Documented(
-        name=_name(node),
+        name=_name(node, source),
         is_function=is_function,
         start=node.start_byte,
         end=node.end_byte,
@@ -253,18 +253,19 @@ def _trails(comment: Node, before: Node) -> bool:
     )
 
 
-def _name(node: Node) -> str:
+def _name(node: Node, source: bytes) -> str:
     for field in ("name", "left", "key"):
         if (named := node.child_by_field_name(field)) is not None:
-            return _text(named)
+            return _text(named, source)
     declarator = node.child_by_field_name("declarator")
     while declarator is not None:
         inner = declarator.child_by_field_name("declarator")
         if inner is None:
-            return _text(declarator)
+            return _text(declarator, source)
         declarator = inner
     return ""
 
 
-def _text(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")[:80]
+def _text(node: Node, source: bytes) -> str:
+    # Not `node.text`: it asks for the source as `parse_tree` reads it, and would crash.
+    return source[node.start_byte : node.end_byte].decode("utf-8", "replace")[:80]

@@ -20,8 +20,8 @@ from composer_index.evaluate.queries import Place, list_files
 from composer_index.parsing.parse import parse_file
 from composer_index.search.boost import Candidate, boost
 from composer_index.search.fuse import fuse
-from composer_index.store.naming import Naming, naming
-from composer_index.words import query_words, split_words
+from composer_index.store.naming import Naming, chunk_words, naming
+from composer_index.words import query_words
 
 Search = Callable[[str], Sequence[Place]]
 """A question to places, the best first."""
@@ -63,7 +63,7 @@ def _entry(chunk: Chunk, named: Naming) -> Entry:
             names=named.names,
             is_function=named.is_function,
         ),
-        words=[*named.words, *split_words(chunk.text)],
+        words=chunk_words(chunk, named),
         text=chunk.text,
     )
 

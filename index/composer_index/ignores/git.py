@@ -234,7 +234,7 @@ def _records(
     timeout_s: float | None = None,
 ) -> Iterator[str]:
     """By way of a file, so that either all paths come or none, and few are held at a time."""
-    with tempfile.TemporaryFile() as file:
+    with _scratch() as file:
         told = _run(folder, arguments, stdout=file, timeout_s=timeout_s).stderr
         if warnings is not None:
             warnings += os.fsdecode(told).splitlines()
@@ -243,6 +243,13 @@ def _records(
         while block := file.read(_READ_BYTES):
             *records, rest = (rest + block).split(b"\0")
             yield from map(os.fsdecode, records)
+
+
+def _scratch() -> IO[bytes]:
+    try:
+        return tempfile.TemporaryFile()
+    except OSError as error:
+        raise GitError(f"no temporary file for what git says: {error.strerror}") from error
 
 
 def _late(name: str, timeout_s: float) -> GitTimeoutError:

@@ -7,12 +7,15 @@ two batches the caller may pause, stop, or put files first.
 import hashlib
 import time
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Literal
 
 from composer_index.chunk import ParsedFile, SkippedFile
 from composer_index.embedding.static import StaticEmbedder
-from composer_index.files.listing import Listing, file_at, list_files
+from composer_index.files.listing import File, Listing, file_at, list_files
 from composer_index.files.order import in_order, recently_committed
 from composer_index.files.read import ReadError, TooLargeError, read_file
 from composer_index.files.reconcile import reconcile, settled
@@ -20,14 +23,16 @@ from composer_index.ignores.rules import Rules
 from composer_index.indexing.journal import ParsingJournal
 from composer_index.parsing import parse_file
 from composer_index.parsing.skip import MAX_BYTES
-from composer_index.store.naming import naming
+from composer_index.store.naming import chunk_words, naming
 from composer_index.store.records import FileStat, IndexedFile
 from composer_index.store.store import Store
-from composer_index.words import split_words
 
 BATCH_BYTES = 1_000_000
 """Of source a batch: a second of work on a slow core."""
 BATCH_FILES = 250
+_LISTED_AT_ONCE = 250
+_MAX_NUM_REMEMBERED = 1000
+"""Changed files whose contents are known without asking the store."""
 
 _Read = tuple[ParsedFile | SkippedFile, FileStat]
 
@@ -45,8 +50,15 @@ class Indexer:
     was under way is not queued any more, and a `plan` finds it again."""
 
     def __init__(
-        self, rules: Rules, store: Store, embedder: StaticEmbedder, journal: ParsingJournal
+        self,
+        rules: Rules,
+        store: Store,
+        embedder: StaticEmbedder,
+        journal: ParsingJournal,
+        give_way: Callable[[], None] = lambda: None,
     ) -> None:
+        """`give_way` is called often, and returns when the indexing is to go on."""
+        self._give_way = give_way
         self._journal = journal
         self._rules = rules
         self._store = store
@@ -54,15 +66,26 @@ class Indexer:
         self._urgent: dict[str, None] = {}
         self._queue: deque[str] = deque()
         self._num_done = 0
-        self._num_in_batch = 0
+        self._in_hand: list[str] = []
+        self._has_planned = False
+        self._touched: dict[str, str] = {}
+        """The content's hash, as stored, of files that changed of late."""
         self.listing = Listing()
         """What the last `plan` skipped, and what it wants the user told."""
+        self.stored: tuple[str, ...] = ()
+        """The files that the last `step` stored, which have the table's vectors and no others."""
         self.must_purge = False
         """Files that are there became hidden: their text has to leave the disk too."""
 
     @property
     def progress(self) -> Progress:
-        return Progress(num_done=self._num_done, num_left=len(self._urgent) + len(self._queue))
+        num_left = len(self._urgent) + len(self._queue) + len(self._in_hand)
+        return Progress(num_done=self._num_done, num_left=num_left)
+
+    @property
+    def waiting(self) -> list[str]:
+        """The files that are left, in their order. From any thread."""
+        return [*self._in_hand, *self._urgent.copy(), *self._queue.copy()]
 
     def close(self) -> None:
         self._journal.close()
@@ -71,11 +94,12 @@ class Indexer:
         """Finds out what has changed, forgets what is gone, and queues the rest: what somebody is
         likely to ask about first."""
         self.listing = Listing()
-        self._num_in_batch = 0
+        self._in_hand = []
+        self._touched.clear()
         known = (
             (file.path, file.stat.size, file.stat.mtime_ns) for file in self._store.known_files()
         )
-        difference = reconcile(known, list_files(self._rules, self.listing))
+        difference = reconcile(known, self._listed())
         changed = [file.path for file in difference.changed]
         recent = recently_committed(self._rules.root) if changed else []
         wanted = set(changed)
@@ -96,23 +120,24 @@ class Indexer:
         """Forgets all files below folders that are gone."""
         if folders:
             prefixes = tuple(f"{folder}/" for folder in folders)
+            self._touched.clear()
             known = (file.path for file in self._store.known_files())
             self._store.delete_files([path for path in known if path.startswith(prefixes)])
 
     def step(self) -> bool:
         """Stores one batch. Returns whether more is left; where none is, all is in the indices."""
         if self._urgent:
-            paths = list(self._urgent)[:BATCH_FILES]
-            self._num_in_batch = len(paths)
+            self._in_hand = paths = list(self._urgent)[:BATCH_FILES]
             for path in paths:
                 del self._urgent[path]
             # Planned files need no second look: a changed ignore file brings a new plan.
             hidden = self._rules.hidden_many(paths)
-            self._store_files([path for path in paths if path not in hidden], gone=list(hidden))
+            shown = [path for path in paths if path not in hidden]
+            self._store_files(shown, gone=list(hidden), is_urgent=True)
         else:
             paths = self._planned()
-            self._store_files(paths, gone=[])
-        self._num_in_batch = 0
+            self._store_files(paths, gone=[], is_urgent=False)
+        self._in_hand = []
         self._num_done += len(paths)
         if self._urgent or self._queue:
             return True
@@ -121,49 +146,66 @@ class Indexer:
         self._num_done = 0
         return False
 
+    def _listed(self) -> Iterator[File]:
+        """Gives way the first time only: later on something may have become hidden, and a question
+        ought not to find it."""
+        has_planned, self._has_planned = self._has_planned, True
+        for number, file in enumerate(list_files(self._rules, self.listing)):
+            if number % _LISTED_AT_ONCE == 0 and not has_planned:
+                self._give_way()
+            yield file
+
     def _planned(self) -> list[str]:
         """The next files of the queue."""
-        paths: list[str] = []
+        self._in_hand = paths = list[str]()
         num_bytes = 0
         while self._queue and num_bytes < BATCH_BYTES and len(paths) < BATCH_FILES:
-            path = self._queue.popleft()
-            file = file_at(self._rules, path)
+            paths.append(self._queue.popleft())
+            file = file_at(self._rules, paths[-1])
             num_bytes += file.size if file else 0
-            paths.append(path)
-            self._num_in_batch = len(paths)
         return paths
 
-    def _store_files(self, paths: Sequence[str], gone: list[str]) -> None:
+    def _store_files(self, paths: Sequence[str], gone: list[str], *, is_urgent: bool) -> None:
         read: list[_Read] = []
         for path in paths:
+            if not is_urgent:
+                self._give_way()
             found = self._read(path)
-            if found is None:
+            if found == "gone":
                 gone.append(path)
-            else:
+            elif found != "same":
                 read.append(found)
         self._journal.end()
         parsed = [(each, stat) for each, stat in read if isinstance(each, ParsedFile)]
         self._store.upsert_files(self._embedded(parsed))
+        self.stored = tuple(each.path for each, _ in parsed)
         self._store.mark_skipped(
             (each, stat) for each, stat in read if isinstance(each, SkippedFile)
         )
         self._forget(gone)
+        self._remember(read if is_urgent else [])
+
+    def _remember(self, read: Sequence[_Read]) -> None:
+        """An editor and the system both tell of a saved file: the second time it is the same."""
+        if len(self._touched) > _MAX_NUM_REMEMBERED:
+            self._touched.clear()
+        self._touched.update((each.path, stat.content_hash) for each, stat in read)
 
     def _forget(self, paths: Sequence[str]) -> None:
-        if paths:
+        for path in paths:
+            self._touched.pop(path, None)
+        # A root that is gone, unmounted for instance, tells nothing of its files.
+        if paths and Path(self._rules.root).is_dir():
             self.must_purge |= any(file_at(self._rules, path) for path in paths)
             self._store.delete_files(paths)
 
     def _embedded(self, files: Sequence[tuple[ParsedFile, FileStat]]) -> list[IndexedFile]:
         # All chunks of the batch at once, which is several times quicker than file by file.
-        words = [[split_words(chunk.text) for chunk in parsed.chunks] for parsed, _ in files]
-        vectors = self._embedder.embed_words(
-            [
-                [*named.words, *text]
-                for (parsed, _), texts in zip(files, words, strict=True)
-                for named, text in zip(naming(parsed), texts, strict=True)
-            ]
-        )
+        words = [
+            [chunk_words(*each) for each in zip(parsed.chunks, naming(parsed), strict=True)]
+            for parsed, _ in files
+        ]
+        vectors = self._embedder.embed_words(list(chain.from_iterable(words)))
         indexed: list[IndexedFile] = []
         start = 0
         for (parsed, stat), each in zip(files, words, strict=True):
@@ -179,21 +221,25 @@ class Indexer:
             start = end
         return indexed
 
-    def _read(self, path: str) -> _Read | None:
-        """None if it is not to be had any more."""
+    def _read(self, path: str) -> _Read | Literal["gone", "same"]:
+        """ "gone" if it is not to be had any more, "same" if it is what the store has."""
+        known = self._touched.pop(path, None)
         read_at_ns = time.time_ns()
         file = file_at(self._rules, path)
         if file is None:
-            return None
+            return "gone"
         digest = ""
         try:
             data = read_file(self._rules.root, path, max_bytes=MAX_BYTES)
         except TooLargeError:
             parsed = SkippedFile(path=path, reason="huge")
         except ReadError:
-            return None
+            return "gone"
         else:
             digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+            if digest == known:
+                self._touched[path] = digest
+                return "same"
             parsed = self._parsed(path, data)
         changed_ns = settled(file.changed_ns, read_at_ns)
         return parsed, FileStat(size=file.size, mtime_ns=changed_ns, content_hash=digest)

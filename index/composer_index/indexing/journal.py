@@ -4,6 +4,7 @@ Grammars are C code that is fed whatever lies in a workspace; a fault in one end
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 MAX_NUM_DEATHS = 2
@@ -11,12 +12,17 @@ MAX_NUM_DEATHS = 2
 
 
 class ParsingJournal:
-    """For the store's writer. Losing it costs nothing but a second death."""
+    """For the store's writer. Losing it costs nothing but a second death: on a full disk there is
+    none."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder`: the store's own. Raises: OSError."""
-        self._file = os.open(folder / "parsing", os.O_RDWR | os.O_CREAT, 0o600)
-        count, _, name = os.pread(self._file, 1 << 16, 0).partition(b"\n")
+        """`folder`: the store's own."""
+        self._file: int | None = None
+        data = b""
+        with suppress(OSError):
+            self._file = os.open(folder / "parsing", os.O_RDWR | os.O_CREAT, 0o600)
+            data = os.pread(self._file, 1 << 16, 0)
+        count, _, name = data.partition(b"\n")
         self._suspect = os.fsdecode(name)
         self._num_deaths = int(count) if count.isdigit() else 0
 
@@ -36,11 +42,13 @@ class ParsingJournal:
             self._write(b"")
 
     def close(self) -> None:
-        os.close(self._file)
+        if self._file is not None:
+            os.close(self._file)
 
     def _deaths_of(self, path: str) -> int:
         return self._num_deaths if path == self._suspect else 0
 
     def _write(self, data: bytes) -> None:
-        os.pwrite(self._file, data, 0)
-        os.ftruncate(self._file, len(data))
+        if self._file is not None:
+            with suppress(OSError):
+                os.ftruncate(self._file, os.pwrite(self._file, data, 0))

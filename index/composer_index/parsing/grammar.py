@@ -5,7 +5,8 @@ what is known to overrun their buffers is kept from them (`_is_hazardous`).
 """
 
 import re
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -29,6 +30,9 @@ _MATCH_LIMIT = 65_536
 _MAX_ERROR_CHILDREN = 2000
 _MAX_DEPTH = 400
 """Nodes below define nothing of use, and deep ones cost a cursor more."""
+
+_INHERITS = re.compile(r"; inherits: (\w+)\n")
+"""As nvim-treesitter writes it."""
 
 _ASCII = bytes(range(0x80)) + b"x" * 0x80
 _MAX_TAGS = 60_000
@@ -61,28 +65,39 @@ def load(language: Language) -> Grammar | None:
     module = import_module(f"tree_sitter_{language.grammar}")
     entry: Callable[[], object] = getattr(module, language.entry)
     grammar = tree_sitter.Language(entry())
-    query = (files("composer_index.parsing") / "queries" / f"{language.grammar}.scm").read_text(
-        "utf-8"
-    )
-    return Grammar(grammar, tree_sitter.Query(grammar, query))
+    return Grammar(grammar, tree_sitter.Query(grammar, _query(language.grammar)))
 
 
-def parse_tree(language: Language, grammar: Grammar, source: bytes) -> tree_sitter.Tree | None:
-    """The source's tree, or None where the parser would take too long or crash.
+def _query(name: str) -> str:
+    """The query of that name, with the one before it that its first line may name."""
+    query = (files("composer_index.parsing") / "queries" / f"{name}.scm").read_text("utf-8")
+    inherited = _INHERITS.match(query)
+    return _query(inherited[1]) + query if inherited else query
+
+
+def parse_tree(
+    language: Language,
+    grammar: Grammar,
+    source: bytes,
+    ranges: Sequence[tree_sitter.Range] | None = None,
+) -> tree_sitter.Tree | None:
+    """The source's tree, or that of `ranges` of it; None where the parser would take too long or
+    crash.
 
     `source` has LF line ends (`with_newlines`); the tree's bytes and rows are the source's own.
     """
-    if _is_hazardous(language, source):
+    parts = [source[one.start_byte : one.end_byte] for one in ranges] if ranges else [source]
+    if _is_hazardous(language, b"\n".join(parts)):
         return None
-    if language.is_ascii_only and not source.isascii():
-        source = source.translate(_ASCII)
-    reads = _READS + _READS_PER_BLOCK * len(source) // _BLOCK_BYTES
-    steps = _STEPS + len(source) // _BYTES_PER_STEP
+    num_bytes = sum(map(len, parts))
+    reads = _READS + _READS_PER_BLOCK * (len(parts) + num_bytes // _BLOCK_BYTES)
+    steps = _STEPS + num_bytes // _BYTES_PER_STEP
 
-    def read(start: int, _point: object) -> bytes:
+    def read(start: int, _point: object) -> bytearray:
         nonlocal reads
         reads -= 1
-        return source[start : start + _BLOCK_BYTES] if reads > 0 else b""
+        block = source[start : start + _BLOCK_BYTES] if reads > 0 else b""
+        return _BUFFERS.holding(block.translate(_ASCII) if language.is_ascii_only else block)
 
     def stop(_byte: int, _has_error: bool) -> bool:
         nonlocal steps
@@ -90,10 +105,30 @@ def parse_tree(language: Language, grammar: Grammar, source: bytes) -> tree_sitt
         return steps < 0 or reads <= 0
 
     try:
-        tree = tree_sitter.Parser(grammar.language).parse(read, progress_callback=stop)
+        parser = tree_sitter.Parser(grammar.language, included_ranges=ranges)
+        tree = parser.parse(read, progress_callback=stop)
     except ValueError:  # Stopped.
         return None
     return tree if reads > 0 else None
+
+
+class _Buffers(threading.local):
+    """What the parser is given to read, one buffer a size: py-tree-sitter 0.26.1 keeps all that its
+    callback returns for ever, so it is given the same ones again and again. It is done with one
+    when it asks for the next."""
+
+    def __init__(self) -> None:
+        self._of_size: dict[int, bytearray] = {}
+
+    def holding(self, block: bytes) -> bytearray:
+        buffer = self._of_size.get(len(block))
+        if buffer is None:
+            buffer = self._of_size[len(block)] = bytearray(len(block))
+        buffer[:] = block
+        return buffer
+
+
+_BUFFERS = _Buffers()
 
 
 def matches(grammar: Grammar, tree: tree_sitter.Tree) -> list[Match]:

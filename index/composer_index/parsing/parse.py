@@ -7,11 +7,11 @@ from typing import cast
 
 from composer_index.chunk import Chunk, Definition, DefinitionKind, ParsedFile, SkippedFile
 from composer_index.languages import Language, language_of
-from composer_index.parsing import grammar, skip, symbols
-from composer_index.parsing.split import BUDGET, Piece, merge, split
+from composer_index.parsing import skip, symbols
+from composer_index.parsing.parts import Part, read_parts
+from composer_index.parsing.split import BUDGET, Piece, between, merge
 from composer_index.parsing.symbols import Found
 from composer_index.parsing.text import Lines, lines_of, to_utf8, with_newlines
-from composer_index.parsing.windows import windows
 
 _MAX_TEXT_BYTES = 16 * BUDGET
 """Longer chunks, of long rows or of white space, are cut."""
@@ -42,27 +42,32 @@ def parse_file(
 
 
 def _parse(path: str, language: Language, lines: Lines, newlines: bytes) -> ParsedFile:
-    pieces: list[Piece] = []
-    found: list[Found] = []
-    imports: tuple[str, ...] = ()
-    loaded = grammar.load(language) if newlines else None
-    tree = grammar.parse_tree(language, loaded, newlines) if loaded else None
-    if loaded and tree:
-        matches = grammar.matches(loaded, tree)
-        found, by_node = symbols.definitions(matches, lines, language)
-        imports = symbols.imports(matches, lines)
-        pieces = merge(split(tree.root_node, lines, found, by_node))
-    else:
-        pieces = [Piece(*rows, -1) for rows in windows(lines, 0, lines.num_rows, BUDGET)]
+    outer, embedded = read_parts(language, lines, newlines)
+    parts = [outer, *embedded]
+    found = sorted((one for part in parts for one in part.found), key=lambda one: one.start_byte)
+    imports = dict.fromkeys(name for part in parts for name in part.imports)
     return ParsedFile(
         path=path,
         language=language.id,
         num_lines=lines.num_rows,
-        chunks=tuple(_chunks(path, language, lines, pieces, found)),
+        chunks=tuple(_chunks(path, lines, outer, embedded)),
         definitions=tuple(_definition(one, lines) for one in found if one.kind != "scope"),
-        imports=imports,
-        is_broken=loaded is not None and (tree is None or tree.root_node.has_error),
+        imports=tuple(imports),
+        is_broken=bool(newlines) and outer.is_broken,
     )
+
+
+def _chunks(path: str, lines: Lines, outer: Part, embedded: Sequence[Part]) -> Iterator[Chunk]:
+    """The outer part's, around those of the parts that have rows to themselves."""
+    pieces = outer.pieces(lines)
+    row = 0
+    for part in sorted(embedded, key=lambda part: part.rows):
+        start, end = part.rows
+        if row <= start < end:
+            yield from _part_chunks(path, lines, outer, between(pieces, lines, row, start))
+            yield from _part_chunks(path, lines, part, part.pieces(lines))
+            row = end
+    yield from _part_chunks(path, lines, outer, between(pieces, lines, row, lines.num_rows))
 
 
 def _definition(one: Found, lines: Lines) -> Definition:
@@ -75,10 +80,9 @@ def _definition(one: Found, lines: Lines) -> Definition:
     )
 
 
-def _chunks(
-    path: str, language: Language, lines: Lines, pieces: Sequence[Piece], found: Sequence[Found]
-) -> Iterator[Chunk]:
-    for piece in pieces:
+def _part_chunks(path: str, lines: Lines, part: Part, pieces: Sequence[Piece]) -> Iterator[Chunk]:
+    language, found = part.language, part.found
+    for piece in merge(pieces) if part.tree else pieces:
         start, end = _without_blank_ends(lines, piece)
         if start == end:
             continue

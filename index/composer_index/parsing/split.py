@@ -5,8 +5,9 @@ merged while they fit, but a definition of some size stands alone, with the deco
 above it. Pieces are whole rows: they cover every row once, in order.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
@@ -50,25 +51,48 @@ class Piece:
     is_standing: bool = False
 
 
-def split(root: Node, lines: Lines, found: Sequence[Found], by_node: dict[int, int]) -> list[Piece]:
-    """The pieces of a tree, each within the budget."""
-    return _Splitter(lines, found, by_node).run(root)
+def split(
+    root: Node,
+    lines: Lines,
+    found: Sequence[Found],
+    by_node: dict[int, int],
+    rows: tuple[int, int],
+) -> list[Piece]:
+    """The pieces of the tree's rows, from and to (exclusive), each within the budget."""
+    return _Splitter(lines, found, by_node, rows).run(root)
+
+
+def between(pieces: Sequence[Piece], lines: Lines, start: int, end: int) -> list[Piece]:
+    """What the pieces have of the rows `start` to `end`, exclusive."""
+    first = bisect_right(pieces, start, key=lambda piece: piece.end)
+    last = bisect_left(pieces, end, first, key=lambda piece: piece.start)
+    kept: list[Piece] = []
+    for piece in pieces[first:last]:
+        rows = max(start, piece.start), min(end, piece.end)
+        kept.append(replace(piece, start=rows[0], end=rows[1], weight=lines.weight(*rows)))
+    return kept
 
 
 class _Splitter:
     """Walks down the nodes that are too heavy, with a stack of its own: trees may be deep."""
 
-    def __init__(self, lines: Lines, found: Sequence[Found], by_node: dict[int, int]) -> None:
+    def __init__(
+        self,
+        lines: Lines,
+        found: Sequence[Found],
+        by_node: dict[int, int],
+        rows: tuple[int, int],
+    ) -> None:
         self._lines = lines
         self._found = found
         self._by_node = by_node
-        self._row = 0
-        """The first row that is in no piece yet."""
+        self._row, self._end = rows
+        """The first row that is in no piece yet, and the one after the last."""
         self._pieces: list[Piece] = []
 
     def run(self, root: Node) -> list[Piece]:
         lines = self._lines
-        stack: list[tuple[Node | None, int, int, bool]] = [(root, -1, lines.num_rows, False)]
+        stack: list[tuple[Node | None, int, int, bool]] = [(root, -1, self._end, False)]
         while stack:
             node, owner, end, is_held = stack.pop()
             if end <= self._row or is_held:
@@ -87,7 +111,7 @@ class _Splitter:
             stack.append((None, inner, end, False))
             if node is root or end - self._row > 1:
                 self._push_children(node, inner, stack)
-        self._emit(lines.num_rows, -1, -1)
+        self._emit(self._end, -1, -1)
         return self._pieces
 
     def _push_children(
@@ -103,7 +127,7 @@ class _Splitter:
 
     def _emit(self, end: int, owner: int, definition: int) -> None:
         """A piece from the first free row to `end`."""
-        start = self._row
+        start, end = self._row, min(end, self._end)
         if end <= start:
             return
         self._row = end

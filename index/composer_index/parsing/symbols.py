@@ -10,21 +10,21 @@ from tree_sitter import Node
 from composer_index.chunk import DefinitionKind
 from composer_index.languages import Language
 from composer_index.parsing.grammar import Match
+from composer_index.parsing.targets import targets
 from composer_index.parsing.text import Lines
 
 _KINDS = frozenset(get_args(DefinitionKind)) | {"scope"}
 _HOLDERS = frozenset({"class", "interface", "enum", "scope"})
 """What makes methods of the functions in it."""
-_ALIASES = frozenset({"type"})
-"""What scopes nothing: `typedef struct a {} b` defines `a`, not `b.a`."""
 _ASIDES = frozenset({"module", "exports", "prototype", "this"})
 """Parts of a qualified name that a reader leaves out: `module.exports.run`, `A.prototype.run`."""
 _STATEMENTS = frozenset({"constant", "variable", "field"})
+_FUNCTIONS = frozenset({"function", "method"})
 _MAX_NAME = 120
 """Characters of a name: a CSS selector or a heading may be long."""
 _MAX_SIGNATURE = 240
 
-_CONDITIONS = {
+_NEEDED = {
     "if.import": frozenset(
         {
             *("require", "require_relative", "load", "autoload", "import"),
@@ -35,11 +35,26 @@ _CONDITIONS = {
     "if.src": frozenset({"src"}),
     "if.href": frozenset({"href"}),
     "if.link": frozenset({"link"}),
+    "if.exports": frozenset({"exports", "module.exports"}),
+    "if.define": frozenset({"define"}),
+    "if.alias": frozenset({"alias"}),
+    "if.attribute": frozenset({"attr_reader", "attr_writer", "attr_accessor"}),
+    "if.method": frozenset({"define_method", "alias_method"}),
 }
 """Captures that count only with one of these texts. The binding's own predicates would read the
 source again through the parser's callback, byte by byte."""
+_BARRED = {
+    "unless.extern": re.compile(rb"extern\b"),
+    "unless.filled": re.compile(rb"[^\s\"'>]*(?:<[?%]|\{[{%])"),
+    "unless.blank": re.compile(rb"_\b"),
+    "unless.require": re.compile(rb"(?:await\s+import|require)\b"),
+}
+"""Captures that do not count if they begin so: what only declares or imports defines nothing, nor does
+a template that a name is put into."""
 
 _QUALIFIER = re.compile(r"::|\.|:|\\")
+_ARGUMENTS = re.compile(r"<(?:[^<>]|<[^<>]*>)*>(?=::)")
+"""A template's, in a qualified name: `Box<T>::late`."""
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _HYPHENATED = re.compile(r"[^\W\d][\w-]*")
 _COMMENT = re.compile(r"\s(?:#|//|--)\s.*")
@@ -79,18 +94,23 @@ def definitions(
         names = match.get("name")
         if names is None or not _holds(match, lines):
             continue
-        name = names[0]
-        if "outer" in match:
-            outer.extend((name.id, node) for node in match["outer"])
-            continue
         kind = next((key for key in match if key in _KINDS), "")
-        node = match[kind][0] if kind else name
-        known = by_name.get(name.id)
-        if kind and (known is None or _is_better(kind, known[0])):
-            by_name[name.id] = _found(kind, name, node, match, lines), node
-    ordered = sorted(by_name.items(), key=lambda one: (one[1][0].start_byte, -one[1][0].end_byte))
+        for name in targets(names[0], is_called="outer" in match or kind not in _STATEMENTS):
+            if "outer" in match:
+                outer.extend((name.id, node) for node in match["outer"])
+                continue
+            known = by_name.get(name.id)
+            if kind and (known is None or _is_better(kind, known[0])):
+                node = match[kind][0]
+                by_name[name.id] = _found(kind, name, node, match, lines), node
+    # Dictionaries keep the order of their names' appearance where definitions share a node.
+    ordered = _without_locals(
+        sorted(by_name.items(), key=lambda one: (one[1][0].start_byte, -one[1][0].end_byte))
+    )
     index_of_name = {name_id: index for index, (name_id, _) in enumerate(ordered)}
-    index_of_node = {node.id: index for index, (_, (_, node)) in enumerate(ordered)}
+    index_of_node: dict[int, int] = {}
+    for index, (_, (_, node)) in enumerate(ordered):
+        index_of_node.setdefault(node.id, index)
     for name_id, node in outer:
         if name_id in index_of_name:
             index_of_node[node.id] = index_of_name[name_id]
@@ -99,12 +119,31 @@ def definitions(
     return result, index_of_node
 
 
+_Named = tuple[int, tuple[Found, Node]]
+"""The id of the name's node, and what it names."""
+
+
+def _without_locals(ordered: Iterable[_Named]) -> list[_Named]:
+    """Without the variables that lie in a function."""
+    kept: list[_Named] = []
+    functions_end = 0
+    for named in ordered:
+        one = named[1][0]
+        if one.kind in _FUNCTIONS:
+            functions_end = max(functions_end, one.end_byte)
+        if one.kind != "variable" or one.end_byte > functions_end:
+            kept.append(named)
+    return kept
+
+
 def _holds(match: Match, lines: Lines) -> bool:
-    """Whether the match's `@if.…` captures have the text that they need."""
+    """Whether the match's `@if.…` and `@unless.…` captures have the texts that they need."""
     for key, nodes in match.items():
         if key == "if.custom" and not _text(lines, nodes[0]).startswith("--"):
             return False
-        if key in _CONDITIONS and _text(lines, nodes[0]) not in _CONDITIONS[key]:
+        if key in _NEEDED and _text(lines, nodes[0]) not in _NEEDED[key]:
+            return False
+        if key in _BARRED and _BARRED[key].match(lines.source, nodes[0].start_byte):
             return False
     return True
 
@@ -116,15 +155,19 @@ def _is_better(kind: str, known: Found) -> bool:
 
 def _found(kind: str, name: Node, node: Node, match: Match, lines: Lines) -> Found:
     text = _text(lines, name)[: _MAX_NAME * 4]
-    if kind == "heading" or "\n" in text or " " in text:
+    if "\n" in text or " " in text:
         text = " ".join(text.split())
-    text = text.strip("\"'`")[:_MAX_NAME]
+    if kind != "heading":
+        text = text.strip("\"'`")
+    text = text[:_MAX_NAME]
+    if "if.alias" in match:
+        text = text.partition("=")[0]
+    if name.type == "operator_cast":
+        text = text.partition("(")[0].rstrip()
     owner = match.get("owner")
     if owner:
         receiver = _RECEIVER.search(_text(lines, owner[0]))
         text = f"{receiver[0]}.{text}" if receiver else text
-    if kind == "variable" and len(text) > 1 and text.isupper():
-        kind = "constant"
     body = match.get("body")
     return Found(
         kind=kind,
@@ -140,23 +183,42 @@ def _nest(ordered: list[Found], language: Language) -> None:
     """Gives each its parent and its full symbol, and shortens the name to its last part."""
     open_: list[int] = []
     for index, one in enumerate(ordered):
-        while open_ and ordered[open_[-1]].end_byte < one.end_byte:
+        while open_ and not _holds_whole(ordered[open_[-1]], one):
             open_.pop()
         parts = [one.name] if language.has_hyphens or language.is_prose else _parts(one.name)
-        if open_:
-            one.parent = open_[-1]
+        one.parent = open_[-1] if open_ else -1
+        while one.parent >= 0 and _is_no_scope(ordered[one.parent], one):
+            one.parent = ordered[one.parent].parent
+        if one.parent >= 0:
             above = ordered[one.parent]
             parts.insert(0, above.symbol)
             if one.kind == "function" and above.kind in _HOLDERS:
                 one.kind = "method"
         one.symbol = language.separator.join(parts)
         one.name = parts[-1]
-        if one.kind not in _ALIASES:
-            open_.append(index)
+        if one.kind == "variable" and len(one.name) > 1 and one.name.isupper():
+            one.kind = "constant"
+        open_.append(index)
+
+
+def _holds_whole(above: Found, one: Found) -> bool:
+    """Whether `one` lies in `above`; names that one statement defines lie beside each other."""
+    return one.end_byte <= above.end_byte and (above.start_byte, above.end_byte) != (
+        one.start_byte,
+        one.end_byte,
+    )
+
+
+def _is_no_scope(above: Found, one: Found) -> bool:
+    """Whether `one` lies in `above` and yet beside it: `typedef struct a {} b` defines `a`, not
+    `b.a`; a field among a constructor's parameters is its class's."""
+    if one.kind in _HOLDERS:
+        return above.kind == "type" or above.kind in _STATEMENTS
+    return one.kind == "field" and above.kind in _FUNCTIONS
 
 
 def _parts(name: str) -> list[str]:
-    parts = [part for part in _QUALIFIER.split(name) if part]
+    parts = [part for part in _QUALIFIER.split(_ARGUMENTS.sub("", name)) if part]
     return [part for part in parts[:-1] if part not in _ASIDES] + parts[-1:] or [name]
 
 
@@ -164,7 +226,7 @@ def signature(one: Found, lines: Lines) -> str:
     """The definition's head on one line: up to its body, or its first line."""
     end = one.body_byte
     if end <= one.start_byte:
-        end = lines.starts[lines.row_of(one.start_byte) + 1]
+        end = min(one.end_byte, lines.starts[lines.row_of(one.start_byte) + 1])
     head = lines.source[one.start_byte : min(end, one.start_byte + 4 * _MAX_SIGNATURE)]
     text = _COMMENT.sub("", head.decode("utf-8", "replace"))
     return " ".join(text.split()).rstrip(" {:=")[:_MAX_SIGNATURE]

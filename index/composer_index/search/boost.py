@@ -65,7 +65,7 @@ def boost(query: str, words: Collection[str], candidate: Candidate) -> float:
     """Returns what to multiply the fused score by; `words` are the `query_words` of `query`."""
     factor = 1.0
     if candidate.names:
-        found = [(set(name), len(set(name).intersection(words))) for name in _names(candidate)]
+        found = [(name, len(name.intersection(words))) for name in _words_of(candidate.names)]
         factor += NAME_COVERED * max(count / len(name) for name, count in found)
         factor += QUESTION_COVERED * max(count for _, count in found) / max(1, len(words))
         factor += EXACT_NAME * (not _identifiers(query).isdisjoint(candidate.names))
@@ -83,8 +83,9 @@ def is_test(path: str) -> bool:
     return _TEST_PATH.search(path) is not None
 
 
-def _names(candidate: Candidate) -> list[list[str]]:
-    return [split_words(name) or [name] for name in candidate.names]
+@lru_cache(maxsize=5000)
+def _words_of(names: tuple[str, ...]) -> tuple[frozenset[str], ...]:
+    return tuple(frozenset(split_words(name) or [name]) for name in names)
 
 
 @lru_cache(maxsize=8)

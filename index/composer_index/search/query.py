@@ -1,6 +1,5 @@
 """Search: BM25 over words, vectors, and what names the code, as one ranking."""
 
-import logging
 import re
 import time
 from collections.abc import Sequence
@@ -9,27 +8,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from composer_index.embedding.embedder import Embedder
-from composer_index.search.boost import Candidate, boost
-from composer_index.search.fuse import fuse
 from composer_index.search.history import History
+from composer_index.search.meaning import NUM_CANDIDATES, Meaning
+from composer_index.search.ranking import Candidates, search_all
 from composer_index.search.related import find_related
-from composer_index.search.rerank import DEPTH as RERANK_DEPTH
-from composer_index.search.rerank import Reranker, reranked
+from composer_index.search.rerank import Reranker
 from composer_index.search.result import Result
 from composer_index.search.shadow import SHADOW, Shadow
 from composer_index.search.symbols import find_symbols
 from composer_index.store.records import Filter, FoundDefinition, Hit, StoredChunk
-from composer_index.words import query_words, split_words
 
 if TYPE_CHECKING:
     from composer_index.store.store import Store
-
-logger = logging.getLogger(__name__)
-
-NUM_CANDIDATES = 100
-"""Of each kind of search, before they are fused."""
-_SPARE = 5
-"""Results more than wanted: a chunk may have been replaced since it was found."""
 
 _Key = tuple[str, int]
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -49,13 +39,14 @@ class Searcher:
     """Answers from the store and from unsaved buffers. Safe to use from several threads."""
 
     def __init__(
-        self, store: "Store", *embedders: Embedder, reranker: Reranker | None = None
+        self, store: "Store", table: Embedder | None = None, reranker: Reranker | None = None
     ) -> None:
-        """Of `embedders` that one is used whose vectors the store answers with."""
+        """`table` embedded the store's files and the shadow."""
         self._store = store
-        self._embedders = {embedder.name: embedder for embedder in embedders}
-        self._reranker = reranker
-        self._weights = _StoreWeights(store)
+        self.meaning = Meaning(store, table)
+        self.reranker = reranker
+        """None: results stay as they are ranked."""
+        self.weights = _StoreWeights(store)
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="search")
         self.shadow = Shadow()
         """The unsaved buffers; replace it as a whole."""
@@ -65,30 +56,32 @@ class Searcher:
     ) -> list[Result]:
         """Returns the `k` best chunks, best first. The filters choose what takes part, before
         anything is ranked."""
+        return search_all({"": self}, query, k, path_glob, language)
+
+    def candidates(
+        self, query: str, words: Sequence[str], chosen: Filter, *, table_only: bool = False
+    ) -> Candidates:
+        """Returns what answers best by `words`, the `query_words` of `query`, and by meaning;
+        `table_only`: by that of the table, whatever models there are."""
         shadow = self.shadow
-        words = query_words(query)
-        chosen = Filter(path_glob=path_glob or "", language=language or "")
-        meaning = self._threads.submit(self._by_meaning, query, chosen, shadow)
+        meaning = self._threads.submit(
+            self.meaning.nearest, query, chosen, shadow, table_only=table_only
+        )
         by_words = self._by_words(words, chosen, shadow)
-        by_meaning = meaning.result()
-        # Hits by words come last, so that theirs are kept: they know Lance's row.
-        hits = {(hit.path, hit.ordinal): hit for hit in [*by_meaning, *by_words]}
-        fused = fuse(_scores(by_words), _scores(by_meaning))
-        ranking = [
-            (hits[key], score * _boost(query, words, hits[key])) for key, score in fused.items()
-        ]
-        ranking.sort(key=lambda each: -each[1])
-        wanted = max(k, RERANK_DEPTH) if self._reranker else k
-        chunks = self._chunks([hit for hit, _ in ranking[: wanted + _SPARE]], shadow)
-        meant = _scores(by_meaning)
-        results = [
-            _result(chunks[key], score, words, is_meant=key in meant)
-            for hit, score in ranking[: wanted + _SPARE]
-            if (key := (hit.path, hit.ordinal)) in chunks
-        ]
-        if self._reranker:
-            results = reranked(self._reranker, query, results[:wanted])
-        return results[:k]
+        return Candidates(by_words=by_words, by_meaning=meaning.result(), shadow=shadow)
+
+    def chunks(self, hits: Sequence[Hit], shadow: Shadow) -> dict[_Key, StoredChunk]:
+        """Returns the chunks of candidates by path and ordinal, without those that were replaced
+        since."""
+        stored, unsaved = _apart(hits)
+        chunks = dict(self._store.chunks_at(stored))
+        return chunks | {_key(hit): shadow.chunk(hit.path, hit.ordinal) for hit in unsaved}
+
+    def words_of(self, hits: Sequence[Hit], shadow: Shadow) -> dict[_Key, list[str]]:
+        """Returns the words of candidates, as `chunks` returns their chunks."""
+        stored, unsaved = _apart(hits)
+        words = dict(self._store.words_at(stored))
+        return words | {_key(hit): shadow.words(hit.path, hit.ordinal) for hit in unsaved}
 
     def definitions(self, name: str) -> list[FoundDefinition]:
         """Returns where exactly this name is defined; "Class.method" narrows it down."""
@@ -129,81 +122,34 @@ class Searcher:
     def _by_words(self, words: Sequence[str], chosen: Filter, shadow: Shadow) -> list[Hit]:
         stored = replace(chosen, without=shadow.paths)
         hits = self._store.match_words(words, NUM_CANDIDATES, stored)
-        return _best(hits + shadow.match_words(words, chosen, self._weights))
-
-    def _by_meaning(self, query: str, chosen: Filter, shadow: Shadow) -> list[Hit]:
-        embedder = self._embedders.get(self._store.embedder)
-        if embedder is None:
-            return []
-        try:
-            vector = embedder.embed([query])[0]
-        except OSError as error:
-            logger.warning("search goes without meaning: %s", error)
-            return []
-        stored = replace(chosen, without=shadow.paths)
-        hits = self._store.nearest(embedder.name, vector, NUM_CANDIDATES, stored)
-        return _best(hits + shadow.nearest(vector, chosen))
-
-    def _chunks(self, hits: Sequence[Hit], shadow: Shadow) -> dict[_Key, StoredChunk]:
-        chunks = dict(self._store.chunks_at([hit for hit in hits if hit.generation != SHADOW]))
-        for hit in hits:
-            if hit.generation == SHADOW:
-                chunks[hit.path, hit.ordinal] = shadow.chunk(hit.path, hit.ordinal)
-        return chunks
+        return _best(hits + shadow.match_words(words, chosen, self.weights))
 
 
 def _best(hits: Sequence[Hit]) -> list[Hit]:
     return sorted(hits, key=lambda hit: -hit.score)[:NUM_CANDIDATES]
 
 
-def _scores(hits: Sequence[Hit]) -> dict[_Key, float]:
-    return {(hit.path, hit.ordinal): hit.score for hit in hits if hit.score > 0}
+def _apart(hits: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
+    """The store's, and the shadow's."""
+    stored = [hit for hit in hits if hit.generation != SHADOW]
+    return stored, [hit for hit in hits if hit.generation == SHADOW]
 
 
-def _boost(query: str, words: Sequence[str], hit: Hit) -> float:
-    candidate = Candidate(
-        path=hit.path, language=hit.language, names=hit.names, is_function=hit.is_function
-    )
-    return boost(query, words, candidate)
-
-
-def _result(chunk: StoredChunk, score: float, words: Sequence[str], *, is_meant: bool) -> Result:
-    return Result(
-        path=chunk.path,
-        start_line=chunk.start_line,
-        end_line=chunk.end_line,
-        symbol=chunk.symbol,
-        signature=chunk.signature,
-        language=chunk.language,
-        score=score,
-        why=_why(chunk, words, is_meant=is_meant),
-        text=chunk.text,
-    )
-
-
-def _why(chunk: StoredChunk, words: Sequence[str], *, is_meant: bool) -> tuple[str, ...]:
-    wanted = set(words)
-    here = set(split_words(chunk.text))
-    matched = [word for word in words if word in here]
-    reasons = [
-        (f"word: {' '.join(matched)}", bool(matched)),
-        ("symbol", not wanted.isdisjoint(split_words(chunk.symbol))),
-        ("path", not wanted.isdisjoint(split_words(chunk.path))),
-        ("meaning", is_meant),
-    ]
-    return tuple(reason for reason, holds in reasons if holds)
+def _key(hit: Hit) -> _Key:
+    return hit.path, hit.ordinal
 
 
 class _StoreWeights:
-    """BM25's weights of the store, remembered for a while: they move slowly."""
+    """BM25's weights of the store, remembered for a while."""
 
-    _LIFETIME_S = 300.0
+    _LIFETIME_S = 30.0
     _MAX_WORDS = 10_000
 
     def __init__(self, store: "Store") -> None:
         self._store = store
         self._until = 0.0
         self._length = 1.0
+        self._number = 0
         self._found: dict[str, float] = {}
 
     def weight(self, word: str) -> float:
@@ -213,7 +159,15 @@ class _StoreWeights:
         return self._found[word]
 
     def average_length(self) -> float:
+        self._refresh()
+        return self._length
+
+    def num_chunks(self) -> int:
+        self._refresh()
+        return self._number
+
+    def _refresh(self) -> None:
         if time.monotonic() > self._until or len(self._found) > self._MAX_WORDS:
             self._until = time.monotonic() + self._LIFETIME_S
             self._length, self._found = self._store.average_length(), {}
-        return self._length
+            self._number = self._store.num_chunks()

@@ -1,16 +1,25 @@
 """A second, slower look at the best results, by a model that reads query and text together."""
 
 import logging
+import math
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Protocol
 
+from composer_index.embedding.server import ModelServer, ModelServerError, listed
 from composer_index.search.result import Result
 
 logger = logging.getLogger(__name__)
 
 DEPTH = 30
-"""Results that are read again: a cross-encoder of 12 layers takes some 20 ms a text on a core."""
+"""Results that are read again."""
+_LATE_S = 30.0
+"""How long an answer is waited for that no search waits for any more: the first one may have to load
+the model, and the next has use of that."""
+MAX_CHARS = 1000
+"""Of a text, its path and symbol included: a cross-encoder's time grows with them."""
 
 
 class Reranker(Protocol):
@@ -25,21 +34,83 @@ class Reranker(Protocol):
         ...
 
 
+class ServedReranker:
+    """A `Reranker` over `/v1/rerank`, as the engine, llama-server, vLLM, Jina and Cohere serve it.
+    Safe to use from several threads; they wait for each other."""
+
+    def __init__(self, server: ModelServer) -> None:
+        """`server.served.timeout_s` is how long a search waits; 0: to the end."""
+        self.server = server
+        self._limit_s = server.served.timeout_s or None
+        self._threads = ThreadPoolExecutor(1, "rerank")
+
+    def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """Returns one score a text, by the model's own scale.
+
+        Raises:
+            ModelServerError: no answer in time, or none that can be used.
+        """
+        asked = self._threads.submit(self._ask, query, texts)
+        try:
+            return asked.result(self._limit_s)
+        except TimeoutError as error:
+            asked.cancel()
+            raise self._late() from error
+
+    def _ask(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        body = {"query": query, "documents": list(texts), "top_n": len(texts)}
+        limit_s = self._limit_s and max(self._limit_s, _LATE_S)
+        started = time.monotonic()
+        answer = self.server.post("rerank", body, priority="agent", limit_s=limit_s)
+        try:
+            scores = self._checked(answer, len(texts))
+        except ModelServerError as error:
+            self.server.failed(error)
+            raise
+        if self._limit_s and time.monotonic() - started > self._limit_s:
+            self.server.failed(self._late())  # It is spared work that comes to nothing.
+        return scores
+
+    def _late(self) -> ModelServerError:
+        return ModelServerError(
+            f"{self.server.served.origin} did not rerank within {self._limit_s or 0:g} s"
+        )
+
+    def _checked(self, answer: dict[str, object], number: int) -> Sequence[float]:
+        who = f"{self.server.served.origin}, asked to rerank by {self.server.served.model},"
+        scores: dict[object, float] = {}
+        for item in listed(who, answer, "results"):
+            score = item.get("relevance_score")
+            if not isinstance(score, int | float) or not math.isfinite(score):
+                raise ModelServerError(f"{who} gave a score that is no number: {score!r}")
+            scores[item.get("index")] = float(score)
+        if scores.keys() != set(range(number)):
+            raise ModelServerError(f"{who} gave {len(scores)} scores for {number} texts")
+        return [scores[place] for place in range(number)]
+
+
+def is_question(query: str) -> bool:
+    """Whether reranking may help: one word names something, and words find it."""
+    return len(query.split()) > 1
+
+
 def reranked(reranker: Reranker, query: str, results: Sequence[Result]) -> list[Result]:
     """Returns the first `DEPTH` results by the reranker's scores, the others after them in their
-    order; all as they came if it cannot be reached."""
+    order; all as they came if it does not answer."""
     head, tail = results[:DEPTH], results[DEPTH:]
+    if len(head) < 2:
+        return list(results)
     try:
         scores = reranker.rerank(query, [_shown(result) for result in head])
     except OSError as error:
         logger.warning("results are not reranked: %s", error)
         return list(results)
     scored = [replace(each, score=score) for each, score in zip(head, scores, strict=True)]
-    lowest = min(scores, default=0.0)
+    lowest = min(scores)
     # The tail keeps its order, below: its scores are of another scale.
     below = [replace(each, score=lowest - 1 - rank) for rank, each in enumerate(tail)]
     return sorted(scored, key=lambda each: -each.score) + below
 
 
 def _shown(result: Result) -> str:
-    return f"{result.path} {result.symbol}\n{result.text}"
+    return f"{result.path} {result.symbol}\n{result.text}"[:MAX_CHARS]

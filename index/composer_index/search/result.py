@@ -23,5 +23,7 @@ class Result:
     """Comparable within one search only; higher is better."""
     why: tuple[str, ...]
     """"word: parse url", "symbol", "path", "meaning": what matched, the strongest first."""
+    root: str = ""
+    """The workspace's root; empty where a store alone was asked."""
     text: str
     """The lines, as they were when they were indexed; the buffer's where that is newer."""

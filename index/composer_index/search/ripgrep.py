@@ -9,8 +9,8 @@ import sysconfig
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 logger = logging.getLogger(__name__)
 
@@ -21,8 +21,7 @@ _MAX_ARGUMENT_BYTES = 100_000
 """Of one command line: well under every system's bound, and small enough for a deadline to bite."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A line that has at least one of the words."""
 
     path: str
@@ -41,36 +40,51 @@ def find_ripgrep() -> str | None:
 def matching_lines(
     root: Path, paths: Sequence[str], words: Sequence[str], deadline: float
 ) -> Iterator[Line]:
-    """Yields lines of `paths` that have one of `words` in them, in any case, within longer words
-    too; until `deadline` (of `time.monotonic`), and then what was found by then was all.
+    """Yields lines of `paths` that have one of `words`, which are as `split_words` gives them, and
+    a few that only look so; until `deadline` (of `time.monotonic`), and then what was found by then
+    was all.
 
     Reads no other files. What cannot be read is passed over.
     """
-    program = find_ripgrep()
     if not words:
         return
+    pattern = "|".join(map(word_pattern, words))
+    program = find_ripgrep()
     if program is None:
-        yield from _by_python(root, paths, words, deadline)
+        yield from _by_python(root, paths, pattern, deadline)
         return
     # Ripgrep answers line by line, and a few names span two.
     odd = [path for path in paths if "\n" in path]
-    yield from _by_python(root, odd, words, deadline)
+    yield from _by_python(root, odd, pattern, deadline)
     for some in _pieces([path for path in paths if "\n" not in path]):
         if time.monotonic() > deadline:
             return
-        yield from _by_ripgrep(program, root, some, words, deadline)
+        yield from _by_ripgrep(program, root, some, pattern, deadline)
+
+
+def word_pattern(stem: str) -> str:
+    """Returns a regular expression, for Python and for Rust, that matches wherever `split_words`
+    finds the word `stem`, in identifiers too, and seldom elsewhere."""
+    if not (stem.isascii() and stem.isalpha()):
+        return f"(?i:{stem})"
+    first, rest = stem[0], stem[1:]
+    # A small letter begins a word after what is no letter, a capital one anywhere.
+    begin = f"(?:{first.upper()}|(?:^|[^A-Za-z]){first})"
+    if len(rest) > 1 and rest[-1] == "i":
+        return f"{begin}(?i:{rest[:-1]}(?:y|ying|ys|i|ie|ies|ied))(?:[^a-z]|$)"
+    doubled = f"{stem[-1]}?" if stem[-1] in "bdgmnprt" else ""
+    return f"{begin}(?i:{rest}{doubled}e?(?:s|es|d|ed|ing)?)(?:[^a-z]|$)"
 
 
 def _by_ripgrep(
-    program: str, root: Path, paths: Sequence[str], words: Sequence[str], deadline: float
+    program: str, root: Path, paths: Sequence[str], pattern: str, deadline: float
 ) -> Iterator[Line]:
     command = [
         *(program, "--no-config", "--no-messages", "--color=never", "--no-heading"),
-        *("--with-filename", "--line-number", "--null", "--ignore-case", "--fixed-strings"),
+        *("--with-filename", "--line-number", "--null"),
         *("--threads=2", f"--max-count={_MAX_LINES_A_FILE}", f"--max-filesize={MAX_FILE_BYTES}"),
         *("--max-columns=300", "--max-columns-preview"),
-        *(part for word in words for part in ("-e", word)),
-        *("--", *(f"./{path}" for path in paths)),
+        *("-e", pattern, "--", *(f"./{path}" for path in paths)),
     ]
     process = subprocess.Popen(
         [os.fsencode(part) for part in command],
@@ -90,23 +104,21 @@ def _by_ripgrep(
         process.kill()
 
 
-def _by_python(
-    root: Path, paths: Sequence[str], words: Sequence[str], deadline: float
-) -> Iterator[Line]:
-    pattern = re.compile("|".join(map(re.escape, words)), re.IGNORECASE)
+def _by_python(root: Path, paths: Sequence[str], pattern: str, deadline: float) -> Iterator[Line]:
+    compiled = re.compile(pattern, re.MULTILINE)
     for path in paths:
         if time.monotonic() > deadline:
             return
-        text = read_text(root / path)
-        if pattern.search(text):
+        text = _read_text(root / path)
+        if compiled.search(text):
             lines = enumerate(text.splitlines(), 1)
             found = [
-                Line(path, number, line[:300]) for number, line in lines if pattern.search(line)
+                Line(path, number, line[:300]) for number, line in lines if compiled.search(line)
             ]
             yield from found[:_MAX_LINES_A_FILE]
 
 
-def read_text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """Returns a file's text; empty if it is large, binary, no file, or cannot be read."""
     try:
         # Non-blocking: opening a FIFO would wait for its writer.

@@ -12,10 +12,9 @@ from typing import Protocol
 
 from composer_index.chunk import Chunk, ParsedFile
 from composer_index.embedding.embedder import Vectors
-from composer_index.store.naming import Naming, naming
+from composer_index.store.naming import Naming, chunk_words, naming
 from composer_index.store.records import Filter, FoundDefinition, Hit, StoredChunk
 from composer_index.store.sql import matches
-from composer_index.words import split_words
 
 K1, B = 1.2, 0.75
 """Lance's constants of BM25."""
@@ -67,7 +66,7 @@ class Shadow:
         wanted = set(words)
         hits: list[Hit] = []
         for ordinal, chunk, named in self._chunks(chosen):
-            score = _bm25([*named.words, *split_words(chunk.text)], wanted, weights)
+            score = bm25(chunk_words(chunk, named), wanted, weights)
             if score > 0:
                 hits.append(_hit(chunk, ordinal, named, score))
         return hits
@@ -99,6 +98,10 @@ class Shadow:
             is_function=named.is_function,
         )
 
+    def words(self, path: str, ordinal: int) -> list[str]:
+        """Returns the words of a chunk that a search of this shadow found."""
+        return chunk_words(self.files[path].chunks[ordinal], naming(self.files[path])[ordinal])
+
     def mentions(self, name: str) -> list[StoredChunk]:
         """Returns the chunks in which the identifier `name` occurs."""
         return [
@@ -111,8 +114,8 @@ class Shadow:
         return [
             (ordinal, chunk, named)
             for path, file in self.files.items()
-            if matches(chosen, path, file.language)
             for ordinal, (chunk, named) in enumerate(zip(file.chunks, naming(file), strict=True))
+            if matches(chosen, path, chunk.language)
         ]
 
 
@@ -132,7 +135,8 @@ def _hit(chunk: Chunk, ordinal: int, named: Naming, score: float) -> Hit:
     )
 
 
-def _bm25(words: Sequence[str], wanted: set[str], weights: Weights) -> float:
+def bm25(words: Sequence[str], wanted: set[str], weights: Weights) -> float:
+    """Returns the score of a chunk by its words, for the words that are `wanted`."""
     counts = Counter(word for word in words if word in wanted)
     if not counts:
         return 0.0

@@ -25,17 +25,26 @@ def find_symbols(
     `get_query_set`), then those that have its letters in order."""
     wanted = re.sub(r"[^\w.$]", "", query)[:_MAX_QUERY]
     column = "symbol" if "." in wanted else "name"
+    patterns = _patterns(wanted)
+    # Whatever matches at all matches the last pattern: where that finds few, one scan is enough.
+    every = _stored(store, column, patterns[-1])
     found: dict[tuple[str, str, int], FoundDefinition] = {}
-    for pattern in _patterns(wanted):
-        condition = f"regexp_like({column}, {quote(pattern)})"
-        matched = store.definitions_where(condition, _MAX_SCANNED)
+    for pattern in patterns:
+        if len(every) < _MAX_SCANNED:
+            matched = _matching(every, column, pattern)
+        else:
+            matched = _stored(store, column, pattern)
         kept = [each for each in matched if each.path not in shadow.files]
-        kept += _shadowed(shadow, column, re.compile(pattern))
+        kept += _matching(shadow.found_definitions(), column, pattern)
         for each in sorted(kept, key=_order(wanted)):
             found.setdefault((each.path, each.symbol, each.start_line), each)
         if len(found) >= limit:
             break
     return list(found.values())[:limit]
+
+
+def _stored(store: "Store", column: str, pattern: str) -> list[FoundDefinition]:
+    return store.definitions_where(f"regexp_like({column}, {quote(pattern)})", _MAX_SCANNED)
 
 
 def _patterns(wanted: str) -> list[str]:
@@ -69,6 +78,8 @@ def _order(wanted: str) -> Callable[[FoundDefinition], tuple[bool, int, str, int
     )
 
 
-def _shadowed(shadow: Shadow, column: str, pattern: re.Pattern[str]) -> Sequence[FoundDefinition]:
-    every = shadow.found_definitions()
-    return [each for each in every if pattern.search(getattr(each, column))]
+def _matching(
+    definitions: Sequence[FoundDefinition], column: str, pattern: str
+) -> list[FoundDefinition]:
+    search = re.compile(pattern).search
+    return [each for each in definitions if search(getattr(each, column))]

@@ -1,7 +1,7 @@
 """One Lance database: its tables, opened or made, and Lance's errors as ours."""
 
 import stat
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -33,6 +33,12 @@ def translated(what: str) -> Generator[None]:
         if type(error).__name__ == "PanicException":
             raise StoreBrokenError(f"{what}: {str(error)[:300]}") from error
         raise
+
+
+def is_refusal(error: StoreBrokenError) -> bool:
+    """Whether Lance would not take a question for what it says, a condition that is none among
+    others: that tells nothing of the database."""
+    return isinstance(error.__cause__, ValueError) and "Invalid input" in str(error.__cause__)
 
 
 class Database:
@@ -77,13 +83,14 @@ class Database:
                 self._vectors[name] = self._open(name, schema.vectors(dim), bool(dim))
         return self._vectors[name]
 
-    def drop_vectors(self, embedder: str) -> None:
-        """Removes the table of `embedder`'s vectors, if there is one."""
-        name = f"vectors_{slug(embedder)}"
-        self._vectors.pop(name, None)
-        if (self.folder / f"{name}.lance").is_dir():
-            with translated(f"dropping {name}"):
-                self._connection.drop_table(name)
+    def drop_vectors_except(self, embedders: Collection[str]) -> None:
+        """Removes the tables of all other embedders' vectors."""
+        kept = {f"vectors_{slug(embedder)}" for embedder in embedders}
+        for path in self.folder.glob("vectors_*.lance"):
+            if path.stem not in kept:
+                self._vectors.pop(path.stem, None)
+                with translated(f"dropping {path.stem}"):
+                    self._connection.drop_table(path.stem)
 
     def tables(self) -> list[Table]:
         """Returns every table."""

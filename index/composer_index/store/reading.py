@@ -2,14 +2,12 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
 
 from composer_index.embedding.embedder import Vectors
 from composer_index.store.database import Database, translated
-from composer_index.store.errors import StoreError
 from composer_index.store.lance import Table, lance_query, pa
 from composer_index.store.records import (
     FileStat,
@@ -19,7 +17,7 @@ from composer_index.store.records import (
     KnownFile,
     StoredChunk,
 )
-from composer_index.store.sql import condition, decode_path, paths_in
+from composer_index.store.sql import condition, decode_path, paths_in, valid
 
 _NUM_PROBES = 12
 """Partitions of the vector index that a query reads; all of them up to 200,000 chunks."""
@@ -35,10 +33,10 @@ _DEFINITION = ["path", "generation", "name", "kind", "symbol", "start_line", "en
 
 def match_words(database: Database, words: Sequence[str], limit: int, chosen: Filter) -> list[Hit]:
     """Returns the best chunks by BM25."""
-    match = lance_query.MatchQuery(" ".join(words), "words")
+    match = lance_query.MatchQuery(valid(" ".join(words)), "words")
     with translated("searching by words"):
-        query = database.chunks.search(match, query_type="fts").with_row_id(True)
-        return _newest(_hits(query.select([*_HIT, "_score"]), limit, chosen))
+        query = database.chunks.search(match, query_type="fts").select([*_HIT, "_score"])
+        return _newest(_hits(query, limit, chosen))
 
 
 def nearest(table: Table, vector: Vectors, limit: int, chosen: Filter) -> list[Hit]:
@@ -52,7 +50,7 @@ def nearest(table: Table, vector: Vectors, limit: int, chosen: Filter) -> list[H
 def word_weight(database: Database, word: str, average_length: float) -> float:
     """Returns a word's inverse document frequency, out of the score of a chunk that has it."""
     with translated("weighing a word"):
-        match = lance_query.MatchQuery(word, "words")
+        match = lance_query.MatchQuery(valid(word), "words")
         query = database.chunks.search(match, query_type="fts").select(["words", "_score"])
         rows: list[dict[str, Any]] = query.limit(1).to_list()
         if not rows:
@@ -73,7 +71,8 @@ def average_length(database: Database) -> float:
 
 def mentions(database: Database, name: str, limit: int) -> list[StoredChunk]:
     """Returns chunks whose text has the identifier `name`."""
-    exact = lance_query.MatchQuery(name, "identifiers", operator=lance_query.FullTextOperator.AND)
+    operator = lance_query.FullTextOperator.AND
+    exact = lance_query.MatchQuery(valid(name), "identifiers", operator=operator)
     with translated("searching by identifier"):
         query = database.chunks.search(exact, query_type="fts").select([*_CHUNK, "_score"])
         return _newest(map(_chunk, query.limit(limit).to_list()))
@@ -82,32 +81,38 @@ def mentions(database: Database, name: str, limit: int) -> list[StoredChunk]:
 def chunks_at(database: Database, hits: Iterable[Hit]) -> dict[tuple[str, int], StoredChunk]:
     """Returns the chunks by (path, ordinal); those that have since been replaced are not among
     them."""
-    wanted = {(hit.path, hit.ordinal): hit for hit in hits}
-    found: dict[tuple[str, int], StoredChunk] = {}
-    ids = [hit.row_id for hit in wanted.values() if hit.row_id is not None]
-    if ids:
-        # Row ids are quicker than paths, and may have moved since: what they yield is compared.
-        with suppress(StoreError), translated("reading chunks"):
-            found = _those(wanted, database.chunks.take_row_ids(ids).select(_CHUNK).to_list())
-    rest = wanted.keys() - found.keys()
-    if rest:
-        ordinals = ", ".join(sorted({str(ordinal) for _, ordinal in rest}))
-        where = f"{paths_in({path for path, _ in rest})} AND ordinal IN ({ordinals})"
-        with translated("reading chunks"):
-            rows = database.chunks.search().where(where).select(_CHUNK).to_list()
-        found |= _those(wanted, rows)
-    return found
+    return {key: _chunk(row) for key, row in _rows_at(database, hits, _CHUNK)}
 
 
-def _those(
-    wanted: Mapping[tuple[str, int], Hit], rows: Iterable[Mapping[str, Any]]
-) -> dict[tuple[str, int], StoredChunk]:
-    found = {(chunk.path, chunk.ordinal): chunk for chunk in map(_chunk, rows)}
-    return {
-        key: chunk
-        for key, chunk in found.items()
-        if key in wanted and chunk.generation == wanted[key].generation
-    }
+def words_at(database: Database, hits: Iterable[Hit]) -> dict[tuple[str, int], list[str]]:
+    """Returns the words of the chunks, as `chunks_at` returns the chunks."""
+    columns = ["path", "ordinal", "generation", "words"]
+    return {key: row["words"].split(" ") for key, row in _rows_at(database, hits, columns)}
+
+
+def _rows_at(
+    database: Database, hits: Iterable[Hit], columns: Sequence[str]
+) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
+    """Those of the hits' chunks that have not been replaced."""
+    wanted = {(hit.path, hit.ordinal): hit.generation for hit in hits}
+    if not wanted:
+        return
+    ordinals = ", ".join(map(str, sorted({ordinal for _, ordinal in wanted})))
+    where = f"{paths_in({path for path, _ in wanted})} AND ordinal IN ({ordinals})"
+    with translated("reading chunks"):
+        rows: list[dict[str, Any]] = (
+            database.chunks.search().where(where).select(list(columns)).to_list()
+        )
+    for row in rows:
+        key = (decode_path(row["path"]), row["ordinal"])
+        if wanted.get(key) == row["generation"]:
+            yield key, row
+
+
+def num_chunks(database: Database) -> int:
+    """Returns the number of chunks."""
+    with translated("counting"):
+        return database.chunks.count_rows()
 
 
 def chunks_of(database: Database, paths: Iterable[str]) -> list[StoredChunk]:
@@ -206,13 +211,9 @@ def _hits(query: Any, limit: int, chosen: Filter) -> list[Hit]:
             names=tuple(names.split("\n")) if names else (),
             is_function=is_function,
             score=score,
-            row_id=row_id,
         )
-        for path, ordinal, generation, language, names, is_function, score, row_id in zip(
-            *(columns[name] for name in _HIT),
-            scores,
-            columns.get("_rowid", [None] * len(scores)),
-            strict=True,
+        for path, ordinal, generation, language, names, is_function, score in zip(
+            *(columns[name] for name in _HIT), scores, strict=True
         )
     ]
 

@@ -27,11 +27,10 @@ class IndexedFile:
     parsed: ParsedFile
     stat: FileStat
     words: tuple[str, ...] | None = None
-    """One a chunk: `split_words` of its text, joined by spaces (the store adds those of its names);
-    None: the store splits."""
+    """One a chunk: its `chunk_words` joined by spaces; None: the store splits."""
     vectors: Mapping[str, Vectors] = field(default_factory=dict[str, Vectors])
-    """By embedder, [num_chunks, dim], rows of length one, of the words of `naming` and of the text;
-    without any, they follow later."""
+    """By embedder, [num_chunks, dim], rows of length one, of the `chunk_words`; without any,
+    they follow later."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,8 +59,6 @@ class Hit:
     """A function, a method or a macro begins in it."""
     score: float
     """BM25's, or the cosine similarity."""
-    row_id: int | None = None
-    """Where Lance has it, for a while; None if it was found elsewhere."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,10 +8,9 @@ from composer_index.chunk import ParsedFile
 from composer_index.embedding.embedder import Vectors
 from composer_index.store import schema
 from composer_index.store.lance import ArrowSchema, ArrowTable, pa
-from composer_index.store.naming import naming
+from composer_index.store.naming import chunk_words, naming
 from composer_index.store.records import FileStat, Hit, IndexedFile, StoredChunk
 from composer_index.store.sql import encode_path
-from composer_index.words import split_words
 
 
 def chunk_rows(files: Sequence[IndexedFile], generation: int) -> ArrowTable:
@@ -24,7 +23,7 @@ def _chunk_rows(file: IndexedFile, generation: int) -> Iterable[tuple[object, ..
     parsed = file.parsed
     path = encode_path(parsed.path)
     for ordinal, (chunk, named) in enumerate(zip(parsed.chunks, naming(parsed), strict=True)):
-        words = file.words[ordinal] if file.words else " ".join(split_words(chunk.text))
+        words = file.words[ordinal] if file.words else " ".join(chunk_words(chunk, named))
         yield (
             path,
             generation,
@@ -38,7 +37,7 @@ def _chunk_rows(file: IndexedFile, generation: int) -> Iterable[tuple[object, ..
             _valid(chunk.text),
             _valid("\n".join(named.names)),
             named.is_function,
-            _valid(" ".join([*named.words, words])),
+            _valid(words),
             _valid(" ".join(chunk.identifiers)),
         )
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from composer_index.store.lance import ArrowField, ArrowSchema, pa
 
-VERSION = 1
+VERSION = 2
 """Of everything below and of what the columns mean (word splitting included): raise it with any
 change, and every store of another version is rebuilt."""
 

@@ -7,6 +7,7 @@ SQLite, because it is a look-up by key, by several processes at once: no search 
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from composer_index.embedding.embedder import Vectors
 from composer_index.store.errors import StoreBrokenError, StoreError, StoreFullError
 
 _DAY_S = 86_400
+UNUSED_DAYS = 60
 _A_QUERY = 500
 """Hashes of one statement: SQLite bounds their number."""
 
@@ -81,8 +83,9 @@ class SharedVectors:
                 self._connection.execute("ROLLBACK")
             raise _translated(error) from error
 
-    def prune(self, unused_days: int = 60) -> None:
-        """Removes vectors that no root has asked for in so many days.
+    def prune(self, unused_days: int = UNUSED_DAYS) -> None:
+        """Removes vectors that no root has asked for in so many days, and the files of other
+        embedders that nobody has opened in as many.
 
         Raises: StoreFullError, StoreBrokenError.
         """
@@ -92,6 +95,15 @@ class SharedVectors:
             self._connection.execute("PRAGMA incremental_vacuum").fetchall()
         except sqlite3.DatabaseError as error:
             raise _translated(error) from error
+        with suppress(OSError):  # Another process removed them first, or has one open on Windows.
+            self._prune_others(time.time() - unused_days * _DAY_S)
+
+    def _prune_others(self, oldest: float) -> None:
+        for path in self._location.parent.glob("*.sqlite3"):
+            files = [*path.parent.glob(f"{path.name}*")]
+            if path != self._location and all(each.stat().st_mtime < oldest for each in files):
+                for each in files:
+                    each.unlink(missing_ok=True)
 
     def _open(self) -> sqlite3.Connection:
         connection = sqlite3.connect(

@@ -9,6 +9,10 @@ _UNDECODABLE = re.compile("[\udc80-\udcff]")
 _ESCAPED = re.compile("\0([0-9a-f]{2})")
 
 
+class GlobError(Exception):
+    """A glob that means nothing."""
+
+
 def encode_path(path: str) -> str:
     """Returns `path` as valid Unicode: bytes that did not decode become NUL and two hex digits (no
     path holds a NUL)."""
@@ -24,9 +28,15 @@ def decode_path(path: str) -> str:
     return _ESCAPED.sub(lambda found: chr(0xDC00 + int(found[1], 16)), path)
 
 
+def valid(text: str) -> str:
+    """Returns `text` without halves of surrogate pairs, which Lance takes for no text: question
+    marks stand for them."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def quote(text: str) -> str:
     """Returns a string literal."""
-    return "'" + text.replace("'", "''") + "'"
+    return "'" + valid(text).replace("'", "''") + "'"
 
 
 def is_in(column: str, values: Iterable[str]) -> str:
@@ -75,7 +85,8 @@ def _glob_conditions(glob: str) -> list[str]:
 
 
 def matches(chosen: Filter, path: str, language: str) -> bool:
-    """Returns whether a file is among the chosen ones, as `condition` has it."""
+    """Returns whether a file, or a chunk of its own language, is among the chosen ones, as
+    `condition` has it."""
     if path in chosen.without or chosen.language not in ("", language):
         return False
     pattern = glob_pattern(chosen.path_glob) if chosen.path_glob else ""
@@ -86,6 +97,7 @@ def glob_pattern(glob: str) -> str:
     """Returns an anchored regular expression for encoded paths, valid in Rust and in Python.
 
     Gitignore's meaning: without a slash, the name at any depth; `/` at the end, everything below.
+    Raises: GlobError.
     """
     glob = encode_path(glob).removeprefix("./")
     anchored = glob.startswith("/") or "/" in glob.rstrip("/")
@@ -93,7 +105,12 @@ def glob_pattern(glob: str) -> str:
     if glob.endswith("/"):
         glob += "**"
     body = "".join(map(_translate, _TOKEN.findall(glob)))
-    return f"^{'' if anchored else '(?:.*/)?'}{body}$"
+    pattern = f"^{'' if anchored else '(?:.*/)?'}{body}$"
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise GlobError(f"{glob!a} is no glob: {error.msg}") from error
+    return pattern
 
 
 _TOKEN = re.compile(r"\*\*/|/\*\*$|\*\*|\*|\?|\[!?\]?[^\]]*\]|\{[^{}]*\}|.", re.DOTALL)

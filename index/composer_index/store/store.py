@@ -10,9 +10,10 @@ the newest.
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from errno import EDQUOT, ENOSPC
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -21,7 +22,7 @@ import numpy as np
 from composer_index.chunk import SkippedFile
 from composer_index.embedding.embedder import Vectors
 from composer_index.store import reading, rows, schema, upkeep
-from composer_index.store.database import Database, translated
+from composer_index.store.database import Database, is_refusal, translated
 from composer_index.store.errors import (
     NotWriterError,
     StoreBrokenError,
@@ -89,7 +90,8 @@ class Store:
             location.mkdir(mode=0o700, parents=True, exist_ok=True)
             location.chmod(0o700)
         except OSError as error:
-            raise StoreError(f"the index needs a folder of its own: {error}") from error
+            kind = StoreFullError if error.errno in (ENOSPC, EDQUOT) else StoreError
+            raise kind(f"the index needs a folder of its own: {error}") from error
         store.try_become_writer()
         return store
 
@@ -235,19 +237,16 @@ class Store:
             table.delete(paths_in(old))
             table.add(rows.vector_rows(chunks, vectors))
 
-    def switch_embedder(self, embedder: str) -> None:
-        """Lets `embedder`'s vectors answer from now on; the former ones are removed.
+    def switch_embedder(self, embedder: str, keep: Collection[str] = ()) -> None:
+        """Lets `embedder`'s vectors answer from now on; those of all others but `keep` are removed.
 
         Raises: NotWriterError, StoreFullError, StoreBrokenError.
         """
         with self._writing("switching the embedder") as database:
             assert self._current is not None
-            former = self._current.embedder
-            if former == embedder:
-                return
-            self._write_current(replace(self._current, embedder=embedder))
-            if former:
-                database.drop_vectors(former)
+            if self._current.embedder != embedder:
+                self._write_current(replace(self._current, embedder=embedder))
+            database.drop_vectors_except({embedder, *keep})
 
     # Questions: everyone's.
 
@@ -283,6 +282,14 @@ class Store:
     def chunks_at(self, hits: Sequence[Hit]) -> Mapping[tuple[str, int], StoredChunk]:
         """Returns the hits' chunks by (path, ordinal); without those that were replaced since."""
         return self._read(lambda database: reading.chunks_at(database, hits), {})
+
+    def words_at(self, hits: Sequence[Hit]) -> Mapping[tuple[str, int], list[str]]:
+        """Returns the words of the hits' chunks, as `chunks_at` returns the chunks."""
+        return self._read(lambda database: reading.words_at(database, hits), {})
+
+    def num_chunks(self) -> int:
+        """Returns the number of chunks."""
+        return self._read(reading.num_chunks, 0)
 
     def chunks_of(self, paths: Sequence[str]) -> list[StoredChunk]:
         """Returns all chunks of some files, in order."""
@@ -417,8 +424,9 @@ class Store:
                 # Perhaps only replaced while being read: look again before giving it up.
                 self._seen = None
                 if is_last:
-                    logger.warning("the index cannot be read: %s", error)
-                    self._repair(str(error))
+                    logger.warning("the index does not answer: %s", error)
+                    if not is_refusal(error):
+                        self._repair(str(error))
             except StoreError as error:
                 logger.warning("the index does not answer: %s", error)
                 return nothing

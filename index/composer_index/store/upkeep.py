@@ -55,6 +55,11 @@ def _make(table: Table, column: str, config: Any, *, replace: bool = False) -> N
         table.create_index(column, config=config, name=name, replace=replace)
 
 
+def _drop(table: Table, column: str) -> None:
+    if (name := f"{column}_idx") in _index_names(table):
+        table.drop_index(name)
+
+
 def _make_vector_index(table: Table) -> None:
     """The index's name says how many partitions it has: a table that outgrew them gets a new one."""
     rows = table.count_rows()
@@ -73,22 +78,21 @@ def _index_names(table: Table) -> list[str]:
 
 
 def index_all(database: Database) -> None:
-    """Takes all rows into the indices. Where most are new, as after a first build, text indices are
-    made anew, which is twice as quick as merging.
+    """Takes all rows into the indices, and merges small pieces, which are slow to search. Where most
+    rows are new, as after a first build, text indices are made anew: that is twice as quick as
+    merging, and spares merging the pieces their share in the old ones. Meanwhile words are searched
+    row by row, as new rows always are.
 
     Raises: StoreError.
     """
     with translated("indexing"):
-        make_indices(database)
-        chunks = database.chunks
-        if num_unindexed_rows(database) * 2 > chunks.count_rows():
+        if num_unindexed_rows(database) * 2 > database.chunks.count_rows():
             for column in _TEXT_COLUMNS:
-                _make(chunks, column, _text_index(), replace=True)
-        elif num_unindexed_rows(database):
-            chunks.optimize()
-        for table in database.tables()[1:]:
-            if _num_unindexed(table):
+                _drop(database.chunks, column)
+        for table in database.tables():
+            if _num_unindexed(table) or _num_small_pieces(table) >= _MANY_PIECES:
                 table.optimize()
+        make_indices(database)
 
 
 def num_unindexed_rows(database: Database) -> int:
@@ -134,19 +138,24 @@ def _compact(table: Table, grace_s: float, *, purge: bool) -> bool:
 
 
 def _has_work(table: Table, *, purge: bool) -> bool:
-    small = table.stats()["fragment_stats"]["num_small_fragments"]
+    small = _num_small_pieces(table)
     unindexed = _num_unindexed(table)
     if purge:
         return small > 1 or unindexed > 0 or _has_deleted(table)
     return small >= _MANY_PIECES or unindexed >= _MANY_UNINDEXED
 
 
+def _num_small_pieces(table: Table) -> int:
+    return table.stats()["fragment_stats"]["num_small_fragments"]
+
+
 def _has_deleted(table: Table) -> bool:
     """Whether rows that were deleted are still in the data."""
     pieces = table.stats()["fragment_stats"]
-    if pieces["num_fragments"] == 1:
-        return pieces["lengths"]["max"] > table.count_rows()
-    return round(pieces["num_fragments"] * pieces["lengths"]["mean"]) > table.count_rows()
+    num, lengths = pieces["num_fragments"], pieces["lengths"]
+    # Lance rounds the mean down. More than two pieces that do not merge are millions of rows.
+    num_held = lengths["min"] + lengths["max"] if num == 2 else num * lengths["mean"]
+    return num_held > table.count_rows()
 
 
 def _num_unindexed(table: Table) -> int:
@@ -155,12 +164,13 @@ def _num_unindexed(table: Table) -> int:
 
 
 def _merge(table: Table, *, purge: bool) -> None:
-    had_deleted = purge and _has_deleted(table)
+    had_deleted = purge and (_num_small_pieces(table) > 1 or _has_deleted(table))
     table.optimize()
     if not had_deleted:
         return
-    if _has_deleted(table):
-        # Lance rewrites a large piece only when a tenth of it is gone: an update of all rows does.
+    if _num_small_pieces(table) > 1 or _has_deleted(table):
+        # Lance rewrites a large piece only when a tenth of it is gone, and merges none that lie in
+        # different parts of an index: an update of all rows does both.
         table.update(where="true", values_sql={"generation": "generation"})
         table.optimize()
     # Its text indices keep the words of deleted rows: begin them anew.

@@ -53,10 +53,14 @@ class Channel:
         loop.call_soon_threadsafe(lines.put_nowait, None)
 
     async def _take(self, line: bytes) -> None:
-        message = json.loads(line)
-        method, params = message["method"], message["params"]
+        try:
+            number, method, params = _parsed(line)
+        except (
+            ValueError
+        ) as error:  # A process boundary. Without the text, which may be a source's.
+            logger.warning("A line of %d bytes is no message: %s", len(line), error)
+            return
         handler = self._handlers.get(method)
-        number = message.get("id")
         if number is not None:
             task = asyncio.create_task(self._answer(number, method, handler, params))
             self._running[number] = task
@@ -94,6 +98,22 @@ class Channel:
             self._output.flush()
         except BrokenPipeError:
             pass  # The parent is gone; the input's end says so too.
+
+
+def _parsed(line: bytes) -> tuple[int | None, str, Params]:
+    """A message's number, method and parameters. Raises: ValueError for what is none."""
+    try:
+        message = json.loads(line)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    match message:
+        case {"method": str(method), "params": {**params}}:
+            number = message.get("id")
+            if number is None or type(number) is int:
+                return number, method, params
+        case _:
+            pass
+    raise ValueError("a message has a method, parameters, and a whole number if it asks")
 
 
 def _take_standard_streams() -> tuple[BinaryIO, BinaryIO]:

@@ -23,6 +23,8 @@ FULL_S = 30.0
 """How often a full disk is tried again."""
 IDLE_S = 20.0
 """Without work, before the store is tidied up."""
+ROOT_S = 2.0
+"""How often a root that is gone is looked for."""
 COMPACT_GRACE_S = 61.0
 """Between two steps of it; longer than `Store` leaves what a reader may still be reading."""
 
@@ -47,6 +49,12 @@ class Keeper:
         self._work = asyncio.Event()
         self._work.set()
         self._told_notices: set[str] = set()
+        self._is_idle = False
+        self._is_loaded = asyncio.Event()
+        self._is_settled = asyncio.Event()
+        """The index is open, or will not be."""
+        self.on_idle: Callable[[], None] = lambda: None
+        """Called whenever nothing is left to be indexed."""
         self._tasks = [
             asyncio.create_task(self._keep_current()),
             asyncio.create_task(self._watch()),
@@ -57,6 +65,11 @@ class Keeper:
     @property
     def is_paused(self) -> bool:
         return self._is_paused
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether this process writes the index, it is up to date, and nothing is paused."""
+        return self._is_idle and not self._work.is_set()
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -76,8 +89,15 @@ class Keeper:
         self._is_paused = paused
         self._work.set()
 
+    def tidy(self) -> None:
+        """The store was changed by another hand, and will want tidying up."""
+        self._work.set()
+
     async def rebuild(self) -> None:
-        """Forget everything and index anew. Raises: NotWriterError, StoreFullError."""
+        """Forget everything and index anew. Raises: StoreError."""
+        await self._is_settled.wait()
+        if self.index.state == "cold":
+            raise StoreError(f"there is no index for {self.index.root}; its messages say why")
         await self._write(self.index.clear)
         self.reconcile()
 
@@ -86,28 +106,47 @@ class Keeper:
         self._work.set()
 
     async def _watch(self) -> None:
-        # Rules belong to one thread; the watcher's are its own.
-        rules = Rules(self.index.root)
-        async with aclosing(batches(rules)) as found:
-            async for batch in found:
-                if batch.notice:
-                    self._notice(batch.notice)
-                self._take(batch)
-        self._notice(f"{self.index.root} is gone; its index stays as it is")
+        # Whoever asks as soon as the folder is open has the machine to himself.
+        await self._is_loaded.wait()
+        while True:
+            # Rules belong to one thread; the watcher's are its own.
+            async with aclosing(batches(Rules(self.index.root))) as found:
+                async for batch in found:
+                    if batch.notice:
+                        self.notice(batch.notice)
+                    self._take(batch)
+            self.notice(f"{self.index.root} is gone; its index stays until it is back")
+            while not self.index.is_root_there:
+                await asyncio.sleep(ROOT_S)
 
     async def _keep_current(self) -> None:
         try:
-            await self._write(self.index.open)
+            await self._write(self.index.load)
+            self._is_loaded.set()
+            while not await self._open():
+                await asyncio.sleep(FULL_S)
         except StoreError as error:
-            self._notice(f"No index for {self.index.root}: {error}. Search goes on from text")
+            self.notice(f"No index for {self.index.root}: {error}. Search goes on from text")
             return
+        finally:
+            self._is_settled.set()
         while True:
             wait_s = await self._work_through()
             await self._wait(wait_s)
 
+    async def _open(self) -> bool:
+        """False if there is no room, or the system has none of something else, for the moment."""
+        try:
+            await self._write(self.index.open)
+        except (StoreFullError, OSError) as error:
+            self._tell_standstill(error)
+            return False
+        return True
+
     async def _work_through(self) -> float | None:
         """Do what there is to do; how long to wait before trying again, None: until there is more."""
         self._work.clear()
+        self._is_idle = False
         try:
             if not await self._write(self.index.become_writer):
                 return TAKEOVER_S
@@ -115,6 +154,8 @@ class Keeper:
                 is_more = await self._do_some()
                 self._tell_progress()
                 if not is_more and not self._work.is_set():
+                    self._is_idle = True
+                    self.on_idle()
                     return await self._tidy_up()
                 self._work.clear()
         except StoreFullError:  # The store has told it. What was under way is planned anew.
@@ -123,6 +164,10 @@ class Keeper:
         except NotWriterError:
             self._must_plan = True
             return TAKEOVER_S
+        except OSError as error:  # Of a temporary folder, for instance, or of the number of files.
+            self._must_plan = True
+            self._tell_standstill(error)
+            return FULL_S
         except StoreError:  # It was replaced by an empty one, and that was told.
             self.reconcile()
             return 0
@@ -130,12 +175,15 @@ class Keeper:
 
     async def _do_some(self) -> bool:
         hints, self._hints = self._hints, Batch()
-        if self._must_plan or hints.is_overflow:
+        self._must_plan |= hints.is_overflow
+        if not self.index.is_root_there:
             self._must_plan = True
+            return False
+        if self._must_plan:
             await self._write(self.index.plan)
             self._must_plan = False
             for notice in self.index.notices:
-                self._notice(notice)
+                self.notice(notice)
         elif hints.paths or hints.folders:
             await self._write(self.index.note, hints)
         return await self._write(self.index.step)
@@ -164,13 +212,18 @@ class Keeper:
     def _on_done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("%s is not kept current any more", self.index.root, exc_info=error)
-            self._notice(f"The index of {self.index.root} is not kept current any more: {error!r}")
+            self.notice(f"The index of {self.index.root} is not kept current any more: {error!r}")
+            self._tell("progress", {"done": 0, "left": 0})
 
     def _tell_progress(self) -> None:
         progress = self.index.progress
         self._tell("progress", {"done": progress.num_done, "left": progress.num_left})
 
-    def _notice(self, text: str) -> None:
+    def _tell_standstill(self, error: Exception) -> None:
+        self.notice(f"The index of {self.index.root} stands still and tries again: {error}")
+
+    def notice(self, text: str) -> None:
+        """Tell the user, once."""
         if text not in self._told_notices:
             self._told_notices.add(text)
             logger.warning("%s", text.encode(errors="backslashreplace").decode())

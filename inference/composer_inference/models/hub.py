@@ -26,7 +26,7 @@ def fetch_from_hub(spec: ModelSpec, folder: Path, on_bytes: OnBytes) -> Path:
 
     Raises: SourceError, OSError.
     """
-    assert spec.hub is not None
+    assert spec.hub is not None and not spec.companions
     if constants.HF_HUB_OFFLINE:
         raise SourceError("HF_HUB_OFFLINE is set")
     target = folder / "hub.part"

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from composer_inference.models.catalog import Companion
 from composer_inference.models.files import write_durably
 
 logger = logging.getLogger(__name__)
@@ -14,30 +15,61 @@ MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class InstalledFile:
+    path: Path
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class InstalledModel:
     name: str
     path: Path
     size_bytes: int
+    """Of the file; `total_bytes` counts the companions as well."""
     sha256: str
+    companions: tuple[Companion, ...] = ()
+    """Further files of the model, in the same folder."""
     source: str
     """Where the bytes came from, in words."""
     registered: bool = False
     """The file is the user's own and stays where it is."""
 
     @property
+    def files(self) -> tuple[InstalledFile, ...]:
+        """The model's own file, then its companions."""
+        own = InstalledFile(path=self.path, size_bytes=self.size_bytes, sha256=self.sha256)
+        others = (
+            InstalledFile(
+                path=self.path.with_name(companion.file_name),
+                size_bytes=companion.size_bytes,
+                sha256=companion.sha256,
+            )
+            for companion in self.companions
+        )
+        return (own, *others)
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+    @property
     def problem(self) -> str | None:
-        """What is plainly wrong with the file, and the command that mends it; None if nothing is.
+        """What is plainly wrong with a file, and the command that mends it; None if nothing is.
         Only the size is looked at: `ModelStore.verify` reads every byte."""
+        return next((problem for file in self.files if (problem := self._problem(file))), None)
+
+    def _problem(self, file: InstalledFile) -> str | None:
         try:
-            size_bytes = self.path.stat().st_size
+            size_bytes = file.path.stat().st_size
         except FileNotFoundError:
-            return f"the file of {self.name} has vanished: {self.path}; {self._way_out()}"
+            return f"the file of {self.name} has vanished: {file.path}; {self._way_out()}"
         except OSError as error:
-            return f"the file of {self.name} cannot be read: {self.path}: {error.strerror}"
-        if size_bytes != self.size_bytes:
+            return f"the file of {self.name} cannot be read: {file.path}: {error.strerror}"
+        if size_bytes != file.size_bytes:
             return (
                 f"the file of {self.name} has {size_bytes:,} bytes instead of "
-                f"{self.size_bytes:,}: {self.path}; {self._way_out()}"
+                f"{file.size_bytes:,}: {file.path}; {self._way_out()}"
             )
         return None
 
@@ -60,6 +92,7 @@ def read_manifest(folder: Path) -> InstalledModel | None:
             path=folder / value["path"],  # an absolute path stays as it is
             size_bytes=int(value["size_bytes"]),
             sha256=str(value["sha256"]),
+            companions=tuple(Companion(**entry) for entry in value.get("companions", [])),
             source=str(value["source"]),
             registered=bool(value["registered"]),
         )

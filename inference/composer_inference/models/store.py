@@ -2,6 +2,7 @@
 
     models/NAME/manifest.json     what it is; a folder without one is not a model
     models/NAME/FILE.gguf         absent for a registered file, which stays where the user has it
+    models/NAME/FILE.onnx         with its tokenizer.json beside it
     models/.partial/NAME/         a download on its way, never used
     models/.locks/NAME            held while a model is being fetched, registered or removed
 
@@ -30,6 +31,7 @@ from composer_inference.models.errors import (
 from composer_inference.models.files import OnBytes, ignore_bytes, sha256_of, sync_dir
 from composer_inference.models.installed import (
     MANIFEST,
+    InstalledFile,
     InstalledModel,
     read_manifest,
     write_manifest,
@@ -87,18 +89,17 @@ class ModelStore:
         Raises: ModelNotInstalledError, UnknownModelError, ModelFileError.
         """
         model = self.get(name)
-        with folder_errors_told(self.directory):
-            digest = sha256_of(model.path, on_bytes)
-        if digest != model.sha256:
-            way_out = (
-                f"register it again: composer-lsp model pull --file {model.path} --name {name}"
-                if model.registered
-                else f"fetch it again: composer-lsp model pull {name}"
-            )
-            raise ModelFileError(
-                f"the file of {name} is damaged: its SHA-256 is {digest} instead of "
-                f"{model.sha256}: {model.path}; {way_out}"
-            )
+        before_bytes = 0
+
+        def on_file_bytes(done_bytes: int, _: int) -> None:
+            on_bytes(before_bytes + done_bytes, model.total_bytes)
+
+        for file in model.files:
+            with folder_errors_told(self.directory):
+                digest = sha256_of(file.path, on_file_bytes)
+            if digest != file.sha256:
+                raise ModelFileError(_damaged(model, file, digest))
+            before_bytes += file.size_bytes
         return model
 
     def register(
@@ -178,6 +179,7 @@ class ModelStore:
             path=folder / spec.file_name,
             size_bytes=spec.size_bytes,
             sha256=spec.sha256,
+            companions=spec.companions,
             source=source,
         )
         write_manifest(partial, model)
@@ -233,6 +235,18 @@ class ModelStore:
         return ModelNotInstalledError(
             f"the model {name} is not installed; fetch it: composer-lsp model pull {name}"
         )
+
+
+def _damaged(model: InstalledModel, file: InstalledFile, digest: str) -> str:
+    way_out = (
+        f"register it again: composer-lsp model pull --file {model.path} --name {model.name}"
+        if model.registered
+        else f"fetch it again: composer-lsp model pull {model.name}"
+    )
+    return (
+        f"the file of {model.name} is damaged: its SHA-256 is {digest} instead of {file.sha256}: "
+        f"{file.path}; {way_out}"
+    )
 
 
 def _acquire(lock: FileLock) -> bool:

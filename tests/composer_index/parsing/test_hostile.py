@@ -1,6 +1,8 @@
 """Any bytes at all: nothing is raised, nothing is lost, and work stays bounded."""
 
+import gc
 import re
+import tracemalloc
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,9 +14,10 @@ from composer_index.chunk import ParsedFile, SkippedFile
 from composer_index.languages import LANGUAGES
 from composer_index.parsing import parse_file, skip
 from composer_index.parsing.grammar import load, matches, parse_tree
-from tests.composer_index.parsing.test_definitions import CASES
+from tests.composer_index.parsing import test_definitions, test_embedded, test_real_code
 
 GRAMMARS = sorted(one.id for one in LANGUAGES.values() if one.grammar)
+CASES = (*test_definitions.CASES, *test_real_code.CASES, *test_embedded.CASES)
 EXTENSIONS = [one.extensions[0] for one in LANGUAGES.values() if one.extensions]
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
@@ -135,6 +138,26 @@ def test_what_crashes_or_stalls_a_grammar_is_kept_from_it(language: str, source:
     assert not file.definitions
 
 
+@pytest.mark.parametrize(
+    ("path", "unit"),
+    [
+        ("a.html", "<script>\nfunction a(){}\n</script>\n"),
+        ("a.html", "<script>"),
+        ("a.html", "<style>\n[({"),
+        ("a.html", "<script type=text/html><style>"),
+        ("a.md", "```html\n<script>[({\n```\n"),
+        ("a.md", "> > ```py\n> > x = 1\n"),
+        ("a.md", "\u00e9\n```sh\nx=1\n```\n"),
+        ("a.md", "```yaml\n- - - - a:\n```\n"),
+        ("a.php", "<?php ?><script>"),
+        ("a.php", "<script>\nvar a = <?= $x ?>;\n</script>\n"),
+        ("a.vue", "<template><script>\n`${"),
+    ],
+)
+def test_languages_inside_of_languages(path: str, unit: str) -> None:
+    check(path, unit.encode() * (20_000 // len(unit)))
+
+
 def test_a_long_error_hides_no_definition_beside_it() -> None:
     source = b"def f():\n    pass\n\n" + b"[ ( { " * 5000
     language = LANGUAGES["python"]
@@ -144,6 +167,19 @@ def test_a_long_error_hides_no_definition_beside_it() -> None:
     assert tree is not None
 
     assert "function" in matches(grammar, tree)[0]
+
+
+def test_what_was_parsed_is_let_go_of() -> None:
+    source = b"def f():\n    pass\n\n" * 4000
+    num_bytes = len(source)
+    parse_file("a.py", source)
+    tracemalloc.start()
+    for _ in range(3):
+        parse_file("a.py", source)
+    gc.collect()
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < num_bytes
 
 
 @pytest.mark.parametrize("language", GRAMMARS)

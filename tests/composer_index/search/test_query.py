@@ -6,8 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from composer_index.chunk import ParsedFile
+from composer_index.parsing import parse_file
+from composer_index.search import symbols
 from composer_index.search.query import Searcher
 from composer_index.search.shadow import Shadow
+from composer_index.store.records import FileStat, IndexedFile
 from composer_index.store.store import Store
 from tests.composer_index.store.building import DIM, indexed, parsed
 
@@ -61,6 +65,19 @@ def test_filters_choose_before_ranking(store: Store):
     assert paths(searcher, "parse", path_glob="few/**") == ["few/g.py"]
     assert paths(searcher, "parse", path_glob="few/**", language="go") == []
     assert len(paths(searcher, "parse", language="python")) == 10
+
+
+def test_a_script_of_a_page_is_found_by_its_own_language(store: Store):
+    page = "<p>parse</p>\n<script>\nparse(page);\n</script>\n"
+    file = parse_file("page.html", page.encode())
+    assert isinstance(file, ParsedFile)
+    stat = FileStat(size=len(page), mtime_ns=1, content_hash="")
+    store.upsert_file(IndexedFile(parsed=file, stat=stat))
+    searcher = Searcher(store)
+    for _ in ("stored", "unsaved"):
+        found = searcher.search("parse page", language="javascript")
+        assert [(each.language, each.start_line) for each in found] == [("javascript", 2)]
+        searcher.shadow = Shadow(files={"page.html": file})
 
 
 def test_an_unsaved_buffer_hides_the_disks_and_is_ranked_among_the_store(store: Store):
@@ -131,6 +148,12 @@ def test_symbols_by_a_part_of_their_name(store: Store, query: str, names: list[s
     assert found[: len(names)] == names or sorted(found) == sorted(names)
 
 
+def test_an_exact_name_is_found_among_very_many(store: Store, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(symbols, "_MAX_SCANNED", 2)
+    put(store, "a.py", "r_u_n_a", "r_u_n_b", "run")
+    assert Searcher(store).symbols("run")[0].name == "run"
+
+
 def test_a_query_of_special_characters_is_no_error(store: Store):
     put(store, "a.py", "text")
     searcher = Searcher(store, TopicEmbedder())
@@ -157,9 +180,15 @@ class Unreachable:
 def test_a_reranker_has_the_last_word_while_it_can_be_reached(store: Store):
     for number in range(5):
         put(store, f"f{number}.py", "parse " * (number + 1))
-    plain = paths(Searcher(store), "parse")
-    assert paths(Searcher(store, reranker=Backwards()), "parse") == plain[::-1]
-    assert paths(Searcher(store, reranker=Unreachable()), "parse") == plain
+    plain = paths(Searcher(store), "parse text")
+    assert paths(Searcher(store, reranker=Backwards()), "parse text") == plain[::-1]
+    assert paths(Searcher(store, reranker=Unreachable()), "parse text") == plain
+
+
+def test_a_word_alone_is_not_reranked(store: Store):
+    for number in range(5):
+        put(store, f"f{number}.py", "parse " * (number + 1))
+    assert paths(Searcher(store, reranker=Backwards()), "parse") == paths(Searcher(store), "parse")
 
 
 def test_an_embedder_that_cannot_be_reached_costs_only_meaning(store: Store):

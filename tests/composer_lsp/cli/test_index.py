@@ -2,11 +2,14 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from composer_index.root import RootIndex
 
 WEATHER = (
     "def fetch_forecast(city):\n"
@@ -26,11 +29,19 @@ def workspace(tmp_path: Path) -> Path:
     return root
 
 
-def run(workspace: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "composer_lsp", "index", *arguments]
+
+
+def environment(workspace: Path, **variables: str) -> dict[str, str]:
+    return {**os.environ, "COMPOSER_CACHE_DIR": str(workspace.parent / "cache"), **variables}
+
+
+def run(workspace: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "composer_lsp", "index", *arguments],
+        command(*arguments),
         cwd=workspace,
-        env={**os.environ, "COMPOSER_CACHE_DIR": str(workspace.parent / "cache")},
+        env=environment(workspace, **variables),
         capture_output=True,
         text=True,
         timeout=300,
@@ -38,15 +49,29 @@ def run(workspace: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_build_status_search_and_clear(workspace: Path):
-    assert run(workspace, "build").stdout.startswith("1 files in 1 pieces")
+    (workspace / ".env").write_text("TOKEN=1\n")
+    (workspace / ".composerignore").write_text("*.sql\n")
+    (workspace / "dump.sql").write_text("SELECT 1;\n")
+    assert run(workspace, "build").stdout.startswith("2 files in 2 pieces")
     status = json.loads(run(workspace, "status", "--json").stdout)
-    assert (status["num_files"], status["skipped"]) == (1, {"binary": 1})
+    assert (status["state"], status["num_files"], status["has_writer"]) == ("complete", 2, False)
+    assert status["skipped"] == {"binary": 1, "secret": 1, "composerignore": 1}
+    told = run(workspace, "status").stdout
+    assert "1 not indexed: binary\n" in told
+    assert "1 not indexed: hidden by .composerignore\n" in told
+    assert "1 not indexed: secrets, by their names\n" in told
     found = run(workspace, "search", "weather", "tomorrow").stdout
     assert found.startswith("weather.py:1")
     assert "    def fetch_forecast(city):" in found
     cleared = run(workspace, "clear")
     assert cleared.returncode == 0
-    assert json.loads(run(workspace, "status", "--json").stdout)["num_files"] == 0
+    status = json.loads(run(workspace, "status", "--json").stdout)
+    assert (status["state"], status["num_files"]) == ("unbuilt", 0)
+
+
+def test_a_status_makes_nothing(workspace: Path):
+    assert "not built yet" in run(workspace, "status").stdout
+    assert not (workspace.parent / "cache").exists()
 
 
 def test_searching_looks_for_changes_first(workspace: Path):
@@ -55,25 +80,95 @@ def test_searching_looks_for_changes_first(workspace: Path):
     assert best["path"] == "new.py"
 
 
+def test_while_another_process_writes(workspace: Path):
+    window = RootIndex(workspace, cache_dir=workspace.parent / "cache")
+    window.open()
+    window.refresh()
+    status = run(workspace, "status").stdout
+    assert "another process keeps this index current" in status
+    (best, *_) = json.loads(run(workspace, "search", "weather", "--json").stdout)
+    assert best["path"] == "weather.py"
+    for action in ("build", "clear"):
+        done = run(workspace, action, "--json")
+        assert done.returncode == 1
+        assert "another process" in json.loads(done.stdout)["error"]
+    assert window.definitions("fetch_forecast")
+    window.close()
+
+
+def test_a_build_that_is_interrupted_goes_on_where_it_was(workspace: Path):
+    for number in range(1000):
+        (workspace / f"module_{number}.py").write_text(f"def function_{number}():\n    pass\n")
+    building = subprocess.Popen(
+        command("build"),
+        cwd=workspace,
+        env=environment(workspace),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert building.stderr is not None
+    assert building.stderr.readline() == "indexing 1,002 files\n"
+    building.send_signal(signal.SIGINT)
+    _, told = building.communicate(timeout=300)
+    assert building.returncode == 130
+    assert "what is indexed so far stays" in told
+    assert "Traceback" not in told
+    assert "files were still to be indexed" in run(workspace, "status").stdout
+    assert run(workspace, "build").stdout.startswith("1,001 files")
+
+
+def test_a_reader_that_leaves_early_is_no_error_to_tell(workspace: Path):
+    searching = subprocess.Popen(
+        command("search", "weather"),
+        cwd=workspace,
+        env=environment(workspace),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert searching.stdout is not None and searching.stderr is not None
+    searching.stdout.close()
+    assert searching.stderr.read() == ""
+    assert searching.wait() == 1
+
+
 def test_judging(workspace: Path):
     evaluation = json.loads(run(workspace, "eval", "--json").stdout)
     (result,) = evaluation["functions"]
     assert (result["method"], result["quality"]["mrr"]) == ("the index", 1.0)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["build", "--root", "nowhere"], "nowhere is no folder"),
-        (["search", "a", "--limit", "0"], "--limit takes"),
-        (["eval", "--queries", "0"], "--queries takes"),
-    ],
-)
+REFUSED = [
+    (["build", "--root", "nowhere"], "nowhere is no folder"),
+    (["search", " ", "?!"], "'  ?!' has no words to look for"),
+    (["search", "a", "--limit", "0"], "--limit takes"),
+    (["search", "a", "--language", "pyhton"], "'pyhton' is no language"),
+    (["search", "a", "--glob", "[z-a]"], "'[z-a]' is no glob"),
+    (["eval", "--queries", "0"], "--queries takes"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "told"), REFUSED)
 def test_what_cannot_be_done_is_told(workspace: Path, arguments: list[str], told: str):
     done = run(workspace, *arguments)
     assert done.returncode == 1
     assert told in done.stderr
     assert "Traceback" not in done.stderr
+    assert not (workspace.parent / "cache").exists()
+
+
+@pytest.mark.parametrize(("arguments", "told"), REFUSED)
+def test_what_cannot_be_done_is_told_in_json(workspace: Path, arguments: list[str], told: str):
+    done = run(workspace, *arguments, "--json")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert told in json.loads(done.stdout)["error"]
+
+
+def test_a_bad_variable_is_told_in_json(workspace: Path):
+    done = run(workspace, "status", "--json", COMPOSER_CACHE_DIR="relative")
+    assert (done.returncode, done.stderr) == (2, "")
+    assert "COMPOSER_CACHE_DIR='relative'" in json.loads(done.stdout)["error"]
 
 
 def test_a_cache_that_cannot_be_written_is_told(workspace: Path):

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from composer_lsp.config import IndexSettings
+from composer_lsp.config import EngineSettings, IndexSettings
+from composer_lsp.index import service as service_module
 from composer_lsp.index.client import WorkerError
 from composer_lsp.index.service import IndexService
 from tests.support.workers import workers_of
@@ -25,6 +27,7 @@ class Window:
 
     roots: list[str]
     index_settings: IndexSettings = field(default_factory=IndexSettings)
+    engine_settings: EngineSettings = field(default_factory=EngineSettings)
     messages: list[str] = field(default_factory=list[str])
     progress: "asyncio.Queue[tuple[int, int]]" = field(default_factory=asyncio.Queue)
 
@@ -183,6 +186,22 @@ async def test_rebuilding(roots: list[str]):
         await until_found(service, "total_price")
 
 
+async def test_rebuilding_before_the_index_is_there(roots: list[str]):
+    async with service_of(Window(roots)) as service:
+        await service.rebuild()
+        await until_found(service, "total_price")
+
+
+async def test_rebuilding_in_a_window_that_does_not_write(roots: list[str]):
+    async with service_of(Window(roots[:1])) as one:
+        await until_found(one, "total_price")
+        async with service_of(Window(roots[:1])) as other:
+            await until_found(other, "total_price")
+            with pytest.raises(WorkerError, match="^another window writes this workspace's index"):
+                await other.rebuild()
+            assert await one.symbols("total_price")
+
+
 async def test_a_killed_worker_is_replaced_and_knows_the_window(roots: list[str]):
     path = str(Path(roots[0], "main.py"))
     async with service_of(Window(roots)) as service:
@@ -229,6 +248,43 @@ async def test_nothing_to_index_says_why(
         with pytest.raises(WorkerError, match=told):
             await service.search("anything")
         assert not workers_of(psutil.Process())
+
+
+COUNTING_WORKER = """
+import asyncio
+from composer_index.worker.channel import Channel
+
+num_reconciled = 0
+
+async def open(params):
+    pass
+
+async def reconcile(params):
+    global num_reconciled
+    num_reconciled += 1
+
+async def status(params):
+    return [num_reconciled]
+
+asyncio.run(Channel({each.__name__: each for each in (open, reconcile, status)}).run())
+"""
+
+
+@pytest.mark.parametrize(("pause_s", "num_reconciled"), [(600.0, 1), (0.01, 2)])
+async def test_of_many_calls_to_reconcile_the_first_and_the_last_take_effect(
+    roots: list[str], monkeypatch: pytest.MonkeyPatch, pause_s: float, num_reconciled: int
+):
+    monkeypatch.setattr(service_module, "RECONCILE_S", pause_s)
+    command = [sys.executable, "-c", COUNTING_WORKER]
+    service = IndexService(Window(roots), command=lambda: command)
+    async with asyncio.timeout(LIMIT_S):
+        await service.refresh()
+        for _ in range(5):
+            service.reconcile()
+        while await service.status() != [num_reconciled]:
+            await asyncio.sleep(0.01)
+        assert await service.status() == [num_reconciled]
+        await service.close()
 
 
 async def test_the_worker_leaves_with_its_window(roots: list[str]):

@@ -100,6 +100,8 @@ async def test_searching(window: LspClient, workspace: Path):
         (["a", {"limit": 0}], "from 1 to 100"),
         (["a", {"limit": "9"}], "from 1 to 100"),
         (["a", {"glob": 5}], "glob is a string"),
+        (["a", {"glob": "[z-a]"}], r"\[z-a\]' is no glob"),
+        (["a", {"language": "pyhton"}], "'pyhton' is no language .* perhaps python"),
     ],
 )
 async def test_bad_arguments_are_named(window: LspClient, arguments: list[Any], told: str):
@@ -187,20 +189,105 @@ async def test_settings(start_window, workspace: Path, settings: dict[str, Any])
             assert not workers(client)
 
 
-async def test_the_progress_of_many_files_can_be_cancelled(start_window, workspace: Path):
-    for number in range(400):
-        (workspace / f"module_{number}.py").write_text(f"def function_{number}():\n    pass\n")
+def add_modules(folder: Path, number: int = 400) -> None:
+    for each in range(number):
+        (folder / f"module_{each}.py").write_text(f"def function_{each}():\n    pass\n")
+
+
+async def begun_indexing(client: LspClient) -> Any:
+    """The progress token."""
+    begun = await client.notification(
+        "$/progress", lambda params: params["value"].get("title") == "Indexing"
+    )
+    assert begun["value"]["cancellable"]
+    return begun["token"]
+
+
+async def ended(client: LspClient, token: Any) -> None:
+    await client.notification(
+        "$/progress",
+        lambda params: params["token"] == token and params["value"]["kind"] == "end",
+    )
+
+
+async def test_cancelling_pauses_and_offers_to_go_on(start_window: StartFake, workspace: Path):
+    add_modules(workspace)
+    asked = asyncio.Event()
+
+    def go_on(params: Any) -> Any:
+        asked.set()
+        assert "composer.index.pause" in params["message"]
+        return params["actions"][0]
+
     async with start_window() as client:
+        client.answers["window/showMessageRequest"] = go_on
         await client.initialize(workspaceFolders=folders(workspace))
-        begun = await client.notification(
-            "$/progress", lambda params: params["value"].get("title") == "Indexing"
+        token = await begun_indexing(client)
+        client.notify("window/workDoneProgress/cancel", {"token": token})
+        await ended(client, token)
+        await asked.wait()
+        await until(lambda: symbols(client, "function_399"))
+
+
+async def test_a_client_without_buttons_is_told_how_to_go_on(
+    start_window: StartFake, workspace: Path
+):
+    add_modules(workspace)
+    async with start_window() as client:
+        await client.initialize(
+            workspaceFolders=folders(workspace), capabilities={"window": {"workDoneProgress": True}}
         )
-        assert begun["value"]["cancellable"]
-        client.notify("window/workDoneProgress/cancel", {"token": begun["token"]})
+        token = await begun_indexing(client)
+        client.notify("window/workDoneProgress/cancel", {"token": token})
         await client.notification(
-            "$/progress",
-            lambda params: params["token"] == begun["token"] and params["value"]["kind"] == "end",
+            "window/showMessage", lambda params: "composer.index.pause" in params["message"]
         )
+        (status,) = await client.command("composer.index.status")
+        assert status["paused"]
+
+
+async def test_a_folder_that_is_closed_while_it_is_indexed(
+    start_window: StartFake, workspace: Path, directory: Path
+):
+    other = directory / "other"
+    other.mkdir()
+    add_modules(other, 1500)
+    async with start_window() as client:
+        await client.initialize(workspaceFolders=folders(workspace, other))
+        token = await begun_indexing(client)
+        client.notify(
+            "workspace/didChangeWorkspaceFolders",
+            {"event": {"added": [], "removed": folders(other)}},
+        )
+        await ended(client, token)
+        await until(lambda: symbols(client, "total_price"))
+
+
+async def test_a_folder_that_comes_during_a_pause_waits(
+    window: LspClient, workspace: Path, directory: Path
+):
+    other = directory / "other"
+    other.mkdir()
+    await window.command("composer.index.pause", True)
+    window.notify(
+        "workspace/didChangeWorkspaceFolders", {"event": {"added": folders(other), "removed": []}}
+    )
+    status = await window.command("composer.index.status")
+    assert [each["paused"] for each in status] == [True, True]
+
+
+async def test_a_change_that_no_event_told_is_found_by_a_reconcile(
+    window: LspClient, workspace: Path, directory: Path
+):
+    # Written by a name outside of the folder, which nobody watches.
+    elsewhere = directory / "elsewhere.py"
+    elsewhere.hardlink_to(workspace / "shop.py")
+    elsewhere.write_text(UMBRELLA)
+    (workspace / "later.py").write_text("def rent_bicycle():\n    pass\n")
+    await until(lambda: symbols(window, "rent_bicycle"))
+    assert not await symbols(window, "sell_umbrella")
+    await window.command("composer.index.reconcile")
+    await until(lambda: symbols(window, "sell_umbrella"))
 
 
 async def test_the_worker_leaves_with_the_server(window: LspClient):

@@ -109,12 +109,30 @@ def test_later_layers_win_key_by_key():
 def test_every_number_has_a_range():
     def numbers(cls):
         for field in dataclasses.fields(cls):
+            name = camel_case(field.name)
             if dataclasses.is_dataclass(field.type):
-                yield from numbers(field.type)
+                yield from ({name: values} for values in numbers(field.type))
             elif field.type in (int, float):
-                yield cls, field
+                yield {name: field.default}
 
-    for cls, field in numbers(Settings):
-        section = next(each.name for each in dataclasses.fields(Settings) if each.type is cls)
-        values = {section: {camel_case(field.name): field.default}}
+    for values in numbers(Settings):
         assert parse_settings(values) == (Settings(), [])
+
+
+@pytest.mark.parametrize(
+    ("index", "told"),
+    [
+        ({"embedder": {"model": "bge-small-en"}, "reranker": {"model": "judge"}}, []),
+        ({"embedder": {"url": "http://localhost:1/v1", "model": "nomic-embed-text"}}, []),
+        ({"embedder": {"url": "http://localhost:1/v1"}}, ["composer.index.embedder.model is not"]),
+        ({"reranker": {"url": "http://localhost:1/v1"}}, ["composer.index.reranker.model is not"]),
+        ({"reranker": {"timeoutS": -1}}, ["composer.index.reranker.timeoutS is -1", "2.0"]),
+        ({"embedder": "bge-small-en"}, ['composer.index.embedder is "bge-small-en"', "an object"]),
+        ({"embedder": {"modle": "x"}}, ["composer.index.embedder.modle", "Did you mean model?"]),
+    ],
+)
+def test_models_of_the_index(index: dict[str, object], told: list[str]):
+    _, problems = parse_settings({"index": index})
+    assert len(problems) == (1 if told else 0)
+    for part in told:
+        assert part in problems[0]

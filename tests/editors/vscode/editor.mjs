@@ -89,6 +89,17 @@ export class Editor {
     await this.waitFor("no ghost text", async () => (await this.ghostText()) === "");
   }
 
+  /** Waits until the search for symbols of the workspace finds a name. */
+  async waitForSymbol(name) {
+    await this.waitFor(`the symbol ${name}`, async () => {
+      await this.fillQuickInput("Control+P", `#${name}`);
+      const row = this.page.locator(".quick-input-list .monaco-list-row").filter({ hasText: name });
+      const isThere = await row.first().waitFor({ timeout: 1000 }).then(() => true, () => false);
+      await this.press("Escape");
+      return isThere;
+    });
+  }
+
   /** Saves and waits until the tab no longer shows unsaved changes. */
   async save() {
     await this.page.locator(".tab.active.dirty").waitFor();

@@ -15,6 +15,28 @@ local function tell_status(status)
   tell(status.message .. percent .. model)
 end
 
+---@type table<string, fun()>
+local index_actions = {
+  pause = function()
+    server.execute("index.pause", {}, function(result)
+      tell(result.paused and "indexing is paused" or "indexing goes on")
+    end)
+  end,
+  rebuild = function()
+    server.execute("index.rebuild", {}, function()
+      tell("the index is built anew")
+    end)
+  end,
+  status = function()
+    server.execute("index.status", {}, function(folders)
+      for _, each in ipairs(folders) do
+        local paused = each.paused and ", paused" or ""
+        tell(("%s: %s%s, %d files, %d waiting"):format(each.root, each.state, paused, each.num_files, each.num_waiting))
+      end
+    end)
+  end,
+}
+
 ---@class composer.Subcommand
 ---@field run fun(argument?: string)
 ---@field arguments? fun(): string[]
@@ -48,6 +70,20 @@ local subcommands = {
       server.execute("toggle", { language and "language:" .. language or "global" }, function(result)
         tell(("suggestions are %s for %s"):format(result.enabled and "on" or "off", language or "all files"))
       end)
+    end,
+  },
+  index = {
+    arguments = function()
+      return { "pause", "rebuild", "status" }
+    end,
+    run = function(argument)
+      local action = index_actions[argument or "status"]
+      if not action then
+        local message = "Composer: %q is none of pause, rebuild, status"
+        vim.notify(message:format(argument), vim.log.levels.ERROR)
+        return
+      end
+      action()
     end,
   },
   restart = {

@@ -240,6 +240,15 @@ function M.execute(command, arguments, on_result)
   end, bufnr)
 end
 
+--- Has the language server compare the index with the files, where one runs: events may have been lost
+--- while nobody looked. Says nothing, whatever comes of it.
+function M.reconcile_index()
+  local client = M.clients()[1]
+  if client and client.initialized then
+    client:request("workspace/executeCommand", { command = "composer.index.reconcile" }, function() end)
+  end
+end
+
 function M.setup()
   -- Those that Neovim draws by itself, where it does.
   local is_builtin = vim.lsp.inline_completion ~= nil
@@ -257,6 +266,11 @@ function M.setup()
         M.attach(event.buf)
       end
     end,
+  })
+  vim.api.nvim_create_autocmd({ "FocusGained", "VimResume" }, {
+    group = group,
+    desc = "Let Composer look for files that changed meanwhile",
+    callback = M.reconcile_index,
   })
   -- While Neovim starts, the events of its files are still to come.
   if vim.v.vim_did_enter == 1 then

@@ -8,8 +8,11 @@
 (type_declaration (type_spec name: (_) @name) @type)
 (type_declaration (type_alias name: (_) @name) @type)
 (type_declaration . "type" . (type_spec name: (_) @name) .) @outer
-(source_file (const_declaration (const_spec name: (_) @name) @constant))
-(source_file (var_declaration (var_spec name: (_) @name) @variable))
-(source_file (var_declaration (var_spec_list (var_spec name: (_) @name) @variable)))
+(method_elem name: (_) @name) @method
+(field_declaration name: (_) @name) @field
+(source_file (const_declaration (const_spec name: (_) @name @unless.blank) @constant))
+(source_file (var_declaration (var_spec name: (_) @name @unless.blank) @variable))
+(source_file (var_declaration (var_spec_list
+  (var_spec name: (_) @name @unless.blank) @variable)))
 
 (import_spec path: (_) @import)

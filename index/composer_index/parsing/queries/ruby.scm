@@ -2,7 +2,18 @@
 (module name: (_) @name) @module
 (method name: (_) @name) @function
 (singleton_method name: (_) @name) @function
-(assignment left: (constant) @name) @constant
+(alias name: (_) @name) @function
+(call
+  !receiver
+  method: (identifier) @if.method
+  arguments: (argument_list . (simple_symbol) @name)) @function
+(call
+  !receiver
+  method: (identifier) @if.attribute
+  arguments: (argument_list (simple_symbol) @name)) @field
+(assignment left: [(constant) (left_assignment_list)] @name) @constant
+(operator_assignment left: (constant) @name) @constant
+(program (assignment left: (global_variable) @name) @variable)
 
 (call
   method: (identifier) @if.import
