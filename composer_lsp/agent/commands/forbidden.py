@@ -121,7 +121,9 @@ def _of_recursion(name: str, args: Sequence[Word], cwd: str) -> str | None:
         name == "find" and has_option(args, ("-delete",))
     )
     is_changing = name in ("chmod", "chown", "chgrp") and has_option(args, _RECURSIVE)
-    if name == "rm" and has_option(args, ("--no-preserve-root",)):
+    if name == "rm" and any(
+        word.is_literal and has_option([word], ("--no-preserve-root",)) for word in args
+    ):
         return "deletes the whole machine's files"
     for word in args if is_deleting or is_changing else ():
         if (what := _protected(word, cwd)) is not None:

@@ -8,6 +8,7 @@ together by running lines in a bash without programs.
 import re
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 
 import tree_sitter
 
@@ -22,6 +23,11 @@ _MAX_DEPTH = 100
 """Of the tree, over all the lines inside of the line."""
 _MAX_PROGRAMS = 500
 _JOINED_LINES = re.compile(r"[^ \t\n]\\\n|^\\\n")
+_BLANK = re.compile(rb"(?:[ \t\n]|\\\n)*")
+_BLANK_IN_LINE = re.compile(rb"(?:[ \t]|\\\n)*")
+_NO_BLANK = re.compile(rb"")
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_ENDS_WORD = re.compile(r"(?<!\\)[ \t\n|&;<>()]")
 _LIVE_TEXT = re.compile(r"`|\$[({]")
 
 _GROUPS = frozenset(
@@ -74,10 +80,87 @@ _WORDS = frozenset(
         "extglob_pattern",
     ]
 )
+_WORDS_OF_BASH = frozenset(
+    [
+        "$",
+        "word",
+        "number",
+        "string",
+        "raw_string",
+        "ansi_c_string",
+        "concatenation",
+        "simple_expansion",
+        "expansion",
+        "command_substitution",
+        "process_substitution",
+        "arithmetic_expansion",
+        "brace_expression",
+        "command_name",
+    ]
+)
+_TEXTS = frozenset(
+    [
+        "word",
+        "number",
+        "string",
+        "raw_string",
+        "ansi_c_string",
+        "expansion",
+        "heredoc_body",
+        "heredoc_redirect",
+        "comment",
+        "regex",
+    ]
+)
+"""Nodes that may hold more than their children."""
+_BLANKS = {
+    **dict.fromkeys(("simple_expansion", "concatenation"), _NO_BLANK),
+    **dict.fromkeys(
+        [
+            "command",
+            "declaration_command",
+            "file_redirect",
+            "herestring_redirect",
+            "redirected_statement",
+            "test_command",
+            "variable_assignment",
+            "negated_command",
+        ],
+        _BLANK_IN_LINE,
+    ),
+}
+"""What may stand between a node's children; elsewhere blanks of any kind."""
+_RESERVED = frozenset(
+    [
+        "!",
+        "[[",
+        "]]",
+        "{",
+        "}",
+        "case",
+        "coproc",
+        "do",
+        "done",
+        "elif",
+        "else",
+        "esac",
+        "fi",
+        "for",
+        "function",
+        "if",
+        "in",
+        "select",
+        "then",
+        "until",
+        "while",
+    ]
+)
 _EXPANSION_OPERATORS = frozenset(
     [":-", "-", ":+", "+", ":?", "?", "#", "##", "%", "%%", "/", "//", "^", "^^", ",", ",,"]
 )
 _DECLARING_OPTIONS = frozenset(["-x", "-r", "-g", "-a", "-A", "-p"])
+_ENDS_TEST = frozenset(["|", "&", "||", "&&", "<", ">", "(", ")", ";"])
+"""Of `[`, which is a program; `[[` is a part of the language."""
 _NUMERIC_TESTS = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
 _NUMBER = re.compile(r"-?\d+|\"?\$[?#]\"?")
 
@@ -138,6 +221,8 @@ class _Reader:
         if tree is None or tree.root_node.has_error:
             self.unknown.append("cannot be parsed")
         if tree is not None:
+            self._check_gap(0, tree.root_node.start_byte)
+            self._check_gap(tree.root_node.end_byte, len(self._source))
             self._visit(tree.root_node, depth)
         self._source = outer
 
@@ -169,8 +254,42 @@ class _Reader:
             self._function(node)
         else:
             self._check(node)
+        if node.children and kind not in _TEXTS:
+            self._check_gaps(node)
         for child in node.children:
             self._visit(child, depth + 1)
+
+    def _check_gaps(self, node: tree_sitter.Node) -> None:
+        """The grammar skips blanks that bash does not: escaped ones, ends of lines, and those
+        within a word."""
+        blank = _BLANKS.get(node.type, _BLANK)
+        at = node.start_byte
+        for before, child in pairwise([None, *node.children]):
+            assert child is not None
+            self._check_gap(at, child.start_byte, blank)
+            at = child.end_byte
+            if before is not None and before.end_byte == child.start_byte:
+                self._check_border(node, before, child)
+        self._check_gap(at, node.end_byte, blank)
+
+    def _check_border(
+        self, node: tree_sitter.Node, before: tree_sitter.Node, after: tree_sitter.Node
+    ) -> None:
+        """The grammar may take one word for two."""
+        if blank := _BLANKS.get(node.type):
+            is_word = before.type in _WORDS_OF_BASH and after.type in _WORDS_OF_BASH
+            if is_word and blank is not _NO_BLANK:
+                self.unknown.append("has words that cannot be told apart")
+
+    def _check_gap(self, start: int, end: int, blank: re.Pattern[bytes] = _BLANK) -> None:
+        if start < end and not blank.fullmatch(self._source, start, end):
+            self.unknown.append("has blanks that the shell may read otherwise")
+
+    def _check_apart(self, at: int) -> None:
+        """That a word ends, or begins, at a position."""
+        before, after = self._source[at - 1 : at], self._source[at : at + 1]
+        if before.strip(b" \t\n;&|()") and after.strip(b" \t\n;&|()"):
+            self.unknown.append("has signs that are part of a word")
 
     def _check(self, node: tree_sitter.Node) -> None:
         """A node that says nothing by itself: whether it is one that cannot do harm."""
@@ -178,7 +297,15 @@ class _Reader:
         if kind == "expansion":
             self._expansion(node)
         elif kind == "test_command":
+            self._check_apart(node.children[0].end_byte)
+            self._check_apart(node.children[-1].start_byte)
             self._test(node)
+        elif kind == "negated_command":
+            self._check_apart(node.children[0].end_byte)
+        elif kind == "file_descriptor":
+            self._check_apart(node.start_byte)
+            if not self._text(node).isdecimal():
+                self.unknown.append("redirects a stream that is not looked into")
         elif kind == "compound_statement" and self._text(node).startswith("(("):
             self.unknown.append("computes")
         elif kind in ("string_content", "word", "regex", "heredoc_content", "heredoc_body"):
@@ -191,6 +318,8 @@ class _Reader:
         is_quoted_here_document = node.type == "heredoc_body" and not node.children
         if is_quoted_here_document and self._is_quoted_here(node):
             return
+        if node.type == "word" and _ENDS_WORD.search(self._text(node)):
+            self.unknown.append("has blanks that the shell may read otherwise")
         if node.child_count == 0 and _LIVE_TEXT.search(self._text(node)):
             self.unknown.append("holds expansions that are not looked into")
 
@@ -202,19 +331,18 @@ class _Reader:
         """`more`: arguments written after a redirect."""
         assignments: list[Assignment] = []
         words: list[Word] = []
-        end = -1
         for child in node.children:
             if child.type == "variable_assignment":
                 assignments.append(self._assigned(child, is_exported=True))
             elif not child.type.endswith("_redirect"):
-                if child.start_byte == end:
-                    self.unknown.append("has words that cannot be told apart")
                 words.append(self._word(child))
-            end = child.end_byte
         self._run([*words, *more], assignments, depth)
 
     def _run(self, words: list[Word], assignments: list[Assignment], depth: int) -> None:
         if not words:
+            return
+        if words[0].source in _RESERVED:
+            self.unknown.append(f"uses {words[0].source} in a way that is not looked into")
             return
         if not words[0].is_literal or not words[0].text:
             self.unknown.append("runs a program whose name is not known before it runs")
@@ -237,6 +365,7 @@ class _Reader:
                 self.read(script.text or "", depth + 10)
             return script is not None
         if name == "eval":
+            args = args[1:] if args and args[0].text == "--" else args
             if not all(word.is_literal for word in args):
                 raise wrappers.OpaqueError("evaluates text that is not known before it runs")
             self.read(" ".join(word.text or "" for word in args), depth + 10)
@@ -269,7 +398,10 @@ class _Reader:
         extra = [
             self._word(target)
             for redirect in node.children_by_field_name("redirect")
-            for target in redirect.children_by_field_name("destination")[1:]
+            for target in (
+                *redirect.children_by_field_name("destination")[1:],
+                *redirect.children_by_field_name("argument"),
+            )
         ]
         body = node.child_by_field_name("body")
         if not extra:
@@ -294,7 +426,7 @@ class _Reader:
     def _assigned(self, node: tree_sitter.Node, *, is_exported: bool) -> Assignment:
         name = node.child_by_field_name("name")
         value = node.child_by_field_name("value")
-        if name is None or name.type != "variable_name":
+        if name is None or not _NAME.fullmatch(self._text(name)):
             self.unknown.append("assigns to a computed place")
         text = "" if name is None else self._text(name)
         return Assignment(text, literal("") if value is None else self._word(value), is_exported)
@@ -335,6 +467,10 @@ class _Reader:
             self.unknown.append("expands a variable in a way that is not looked into")
 
     def _test(self, node: tree_sitter.Node) -> None:
+        if node.children[0].type == "[" and any(
+            child.type in _ENDS_TEST for child in _descendants(node)
+        ):
+            self.unknown.append("has signs that end a test")
         for child in _descendants(node):
             if child.type != "test_operator" and child.type not in _NUMERIC_TESTS:
                 continue

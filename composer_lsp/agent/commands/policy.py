@@ -40,7 +40,7 @@ _HARMLESS_VARIABLES = frozenset(
         "TZ",
     ]
 )
-_READABLE_FOLDERS = ("/usr", "/bin", "/lib", "/lib64", "/opt", "/nix/store", "/tmp")
+_READABLE_FOLDERS = ("/usr", "/bin", "/lib", "/lib64", "/opt", "/nix/store", "/tmp", "/dev/fd")
 _READABLE_FILES = frozenset(
     ["/dev/null", "/dev/stdin", "/dev/zero", "/etc/os-release", "/proc/cpuinfo", "/proc/meminfo"]
 )

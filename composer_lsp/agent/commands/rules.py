@@ -39,7 +39,7 @@ class Rule:
 
     def __post_init__(self) -> None:
         """Raises: RuleError."""
-        if not self.line and not _words_of(self.pattern):
+        if not self.line and _words_of(self.pattern) in ((), ("=",)):
             raise RuleError(f"the rule {self.pattern!r} names no program")
 
     def __str__(self) -> str:

@@ -40,6 +40,8 @@ UNKNOWN = Word("…", None, "", False)
 def read_word(source: str) -> Word:
     """Read a whole word by bash's rules of quoting. Expansions are not looked into: the caller has
     found the commands in them."""
+    if source.startswith(("<(", ">(")):
+        return Word(source, None, "/dev/fd/", False)
     known: list[str] = []
     prefix: str | None = None
     is_known = True
@@ -84,8 +86,8 @@ def _double_quoted(source: str, at: int) -> Generator[tuple[str, str], None, int
         if char == '"':
             yield "", "text"
             return at + 1
-        if char == "\\" and source[at + 1 : at + 2] in ("$", "`", '"', "\\"):
-            yield source[at + 1], "text"
+        if char == "\\" and source[at + 1 : at + 2] in ("$", "`", '"', "\\", "\n"):
+            yield source[at + 1].strip("\n"), "text"
             at += 2
             continue
         yield char, "expansion" if char == "`" or _EXPANSION.match(source, at) else "text"
@@ -100,6 +102,8 @@ def _kind(source: str, at: int) -> str:
         return "expansion"
     if char == "$" and source[at + 1 : at + 2] in ("'", '"'):
         return "expansion"
-    if char == "{" and source != "{}":
+    if char == "~" and source[at - 1 : at] in ("=", ":"):
+        return "expansion"
+    if char == "{" and not (source[at + 1 : at + 2] == "}" and source.count("{") == 1):
         return "expansion"
     return "glob" if char in _GLOB and source not in ("[", "[[") else "text"

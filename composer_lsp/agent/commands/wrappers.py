@@ -161,11 +161,9 @@ def shell_script(args: Sequence[Word]) -> Word | None:
         has_script = has_script or (text[0] == "-" and "c" in text)
     if not words:
         raise OpaqueError("runs a shell on what it reads")
-    if not has_script:
-        return None
     if not words[0].is_literal:
         raise OpaqueError("runs a shell on text that is not known")
-    return words[0]
+    return words[0] if has_script else None
 
 
 def run_by_find(args: Sequence[Word]) -> Iterator[list[Word]]:
