@@ -22,7 +22,7 @@ _MAX_LINE_CHARS = 20_000
 _MAX_DEPTH = 100
 """Of the tree, over all the lines inside of the line."""
 _MAX_PROGRAMS = 500
-_JOINED_LINES = re.compile(r"[^ \t\n]\\\n|^\\\n")
+_JOINED_LINES = re.compile(r"(?:[^ \t\n]|\\[ \t]|^)\\\n")
 _BLANK = re.compile(rb"(?:[ \t\n]|\\\n)*")
 _BLANK_IN_LINE = re.compile(rb"(?:[ \t]|\\\n)*")
 _NO_BLANK = re.compile(rb"")

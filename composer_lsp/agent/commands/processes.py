@@ -8,11 +8,12 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import psutil
 
 MARK = "COMPOSER_COMMAND_ID"
+_KILL_S = 2
 
 
 def descendants(pid: int) -> list[psutil.Process]:
@@ -23,15 +24,20 @@ def descendants(pid: int) -> list[psutil.Process]:
         return []
 
 
-def marked(mark: str) -> list[psutil.Process]:
+def marked(mark: str, without_pid: int) -> list[psutil.Process]:
     """Processes of this user whose environment holds the mark: daemons, unless they have emptied
-    their environment. Reads that of each process: about 50 µs."""
+    their environment. Reads that of each process: about 50 µs. `without_pid`: our own child, which
+    nobody else may wait for."""
     found: list[psutil.Process] = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(MARK) == mark:
+            if process.pid != without_pid and process.environ().get(MARK) == mark:
                 found.append(process)
     return found
+
+
+def num_on_machine() -> int:
+    return len(psutil.pids())
 
 
 def num_in_group(pid: int) -> int:
@@ -44,13 +50,18 @@ def num_in_group(pid: int) -> int:
     return len(pids)
 
 
-def signal_all(processes: Iterable[psutil.Process], *, kill: bool) -> None:
+def ask_to_end(processes: Iterable[psutil.Process]) -> None:
     for process in processes:
         with contextlib.suppress(psutil.Error):
-            if kill:
-                process.kill()
-            else:
-                process.terminate()
+            process.terminate()
+
+
+def kill_and_wait(processes: Sequence[psutil.Process]) -> None:
+    """Waits until they have ended, or for as long as a kill may take."""
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(processes, timeout=_KILL_S)
 
 
 def signal_group(pid: int, *, kill: bool) -> None:

@@ -25,8 +25,10 @@ _MAX_OUTPUT_BYTES = 48_000
 _GRACE_S = 2.0
 """Between asking a command to end and making it."""
 _DRAIN_S = 1.0
-"""For output that is still in the pipe when the last process has ended."""
-_WATCH_S = 0.4
+_NAMESPACE_S = 30.0
+"""For output that is still in the pipe, whose end tells that the last process has ended. One that
+has fled from outside of a sandbox is not waited for; a namespace of thousands takes its time."""
+_WATCH_S = 0.05
 _PAUSE_S = 0.001
 """After each piece of output that nobody will see: about 64 MB/s, so that `yes` costs no core."""
 
@@ -166,7 +168,7 @@ class RunningCommand:
         if self._watch is not None:
             self._watch.cancel()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_DRAIN_S):
+            async with asyncio.timeout(_NAMESPACE_S if self._invocation.is_sandboxed else _DRAIN_S):
                 await self._protocol.closed.wait()
         self._protocol.close()
         self._duration_s = time.monotonic() - self._started_s
@@ -179,7 +181,7 @@ class RunningCommand:
         found = await asyncio.to_thread(processes.descendants, self._protocol.pid)
         # bubblewrap's own processes pass nothing on; they end with the command.
         inner = [process for process in found if _name(process) != "bwrap"]
-        await asyncio.to_thread(processes.signal_all, inner, kill=False)
+        await asyncio.to_thread(processes.ask_to_end, inner)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._grace_s):
                 await self._protocol.exited.wait()
@@ -193,16 +195,21 @@ class RunningCommand:
             return
         left = await asyncio.to_thread(processes.descendants, pid)
         processes.signal_group(pid, kill=True)
-        left += await asyncio.to_thread(processes.marked, self._mark)
-        await asyncio.to_thread(processes.signal_all, left, kill=True)
+        left += await asyncio.to_thread(processes.marked, self._mark, pid)
+        await asyncio.to_thread(processes.kill_and_wait, left)
         if self.is_running:
             self._protocol.kill()
             await self._protocol.exited.wait()
 
     async def _count_processes(self) -> None:
+        """A fork bomb doubles many times a second, so the machine's count, which costs little, is
+        looked at often, and the command's own only when that has grown."""
         most = self._invocation.limits.max_processes
+        num_before = processes.num_on_machine()
         while self.is_running:
             await asyncio.sleep(_WATCH_S)
+            if processes.num_on_machine() - num_before <= most:
+                continue
             if await asyncio.to_thread(processes.num_in_group, self._protocol.pid) > most:
                 _log.warning("a command started more than %d processes and is ended", most)
                 self._ended = "too_many_processes"
@@ -210,6 +217,7 @@ class RunningCommand:
                     self._stop("too_many_processes")
                 )
                 return
+            num_before = processes.num_on_machine()
 
 
 class _Protocol(asyncio.SubprocessProtocol):
