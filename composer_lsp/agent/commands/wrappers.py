@@ -48,7 +48,7 @@ WRAPPERS: Mapping[str, Wrapper] = {
         assigns=True,
     ),
     "nohup": Wrapper(),
-    "time": Wrapper(flags=_options("-p -v --portability --verbose")),
+    "time": Wrapper(flags=_options("-p -v --portability --verbose"), assigns=True),
     "nice": Wrapper(valued=_options("-n --adjustment")),
     "ionice": Wrapper(flags=_options("-t"), valued=_options("-c -n --class --classdata")),
     "timeout": Wrapper(

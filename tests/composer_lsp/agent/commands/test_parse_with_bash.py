@@ -80,6 +80,8 @@ LINES = [
     "a >& b c",
     "time a b",
     "time -p a",
+    "time x= a b",
+    "=\\ \\\n a",
     "trap 'b c' EXIT",
     "a é ü",
     "[[ a == b ]] && c || d",

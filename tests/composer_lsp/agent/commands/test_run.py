@@ -152,7 +152,7 @@ async def test_who_does_not_listen_is_killed(tmp_path: Path) -> None:
     assert (result.signal, result.ended) == ("SIGKILL", "timed_out")
 
 
-DAEMON = "setsid sh -c '(echo $$ > pid; exec sleep 1000) &' & "
+DAEMON = """setsid sh -c 'sh -c "echo \\$\\$ > pid; exec sleep 1000" &' &"""
 
 
 @pytest.mark.parametrize("end", ["exit 0", "sleep 1000"])
@@ -196,7 +196,7 @@ async def test_a_file_stays_below_the_limit(tmp_path: Path) -> None:
 
 
 async def test_no_core_is_dumped(tmp_path: Path) -> None:
-    assert (await run("ulimit -c", tmp_path)).output == "0\n"
+    assert (await run("ulimit -Hc", tmp_path)).output == "0\n"
 
 
 async def test_the_users_start_up_files_are_not_read(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import sysconfig
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -215,11 +216,9 @@ async def test_a_git_file_that_a_command_wrote_shows_nothing(boxed: Boxed, tmp_p
     assert "hunter2" not in (await boxed.run(f"cat {other}/secret")).output
 
 
-def install(home: Path) -> Path:
-    """A virtual environment as uv makes it: its interpreter is a link in ~/.local/bin, which leads
-    to one below ~/.local/share, by way of a link to the version. Its packages are this test's own.
-    """
-    base = home / ".local" / "share" / "uv" / "python" / "cpython-3.11.7"
+def install(base: Path, link: Path) -> Path:
+    """An interpreter below `base`, and a link to it that leads over another link beside `base`, to
+    its version: as uv and others lay them out. Returns the link."""
     real_lib = Path(sysconfig.get_path("stdlib"))
     (base / "bin").mkdir(parents=True)
     (base / "lib").mkdir()
@@ -234,13 +233,13 @@ def install(home: Path) -> Path:
     for library in (real_lib.parent).glob("libpython*.so*"):
         shutil.copy2(library, base / "lib" / library.name)
     (base.parent / "current").symlink_to(base.name)
-    link = home / ".local" / "bin" / "python3"
-    link.parent.mkdir(parents=True)
-    link.symlink_to(f"../share/uv/python/current/bin/{interpreter.name}")
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(base.parent / "current" / "bin" / interpreter.name)
     return link
 
 
 def make_venv(folder: Path, interpreter: Path) -> None:
+    """A virtual environment with pytest in it: the one that runs this test."""
     (folder / "bin").mkdir(parents=True)
     (folder / "bin" / "python").symlink_to(interpreter)
     (folder / "bin" / "python3").symlink_to("python")
@@ -270,7 +269,9 @@ def tested(workspace: Path) -> Path:
 async def test_pytest_runs_from_an_environment_whose_interpreter_is_under_home(
     boxed: Boxed, tested: Path
 ) -> None:
-    make_venv(tested / ".venv", install(tested.parent))
+    local = tested.parent / ".local"
+    base = local / "share" / "uv" / "python" / "cpython-3"
+    make_venv(tested / ".venv", install(base, local / "bin" / "python3"))
 
     for line in (".venv/bin/pytest -q", ".venv/bin/python -m pytest -q"):
         result = await boxed.run(line)
@@ -281,7 +282,7 @@ async def test_pytest_runs_from_an_active_environment_under_home(
     make_boxed: MakeBoxed, tested: Path
 ) -> None:
     venv = tested.parent / ".virtualenvs" / "it"
-    make_venv(venv, install(tested.parent))
+    make_venv(venv, install(tested.parent / "py" / "3.x", tested.parent / "python"))
     boxed = make_boxed(VIRTUAL_ENV=str(venv), PATH=f"{venv}/bin:/usr/bin:/bin")
 
     result = await boxed.run("pytest -q; touch $VIRTUAL_ENV/x")
@@ -346,17 +347,16 @@ async def test_npm_test_runs_with_its_packages(make_boxed: MakeBoxed, workspace:
 
 
 async def test_a_daemon_ends_with_the_command(boxed: Boxed) -> None:
-    daemon = (
-        'setsid env -i bash -c "exec -a composer-test-daemon sleep 1000" & sleep 0.2; echo done'
-    )
-    result = await boxed.run(daemon)
+    name = f"composer-test-daemon-{os.getpid()}"
+    daemon = f"setsid env -i bash -c 'exec -a {name} sleep 1000'"
+    result = await boxed.run(f"{daemon} & sleep 0.2; cat /proc/*/cmdline | tr '\\0' '\\n'")
 
-    assert result.output == "done\n"
-    assert not any(
-        "composer-test-daemon" in process.info["cmdline"]
-        for process in psutil.process_iter(["cmdline"])
-        if process.info["cmdline"]
-    )
+    assert f"\n{name}\n" in result.output
+    assert all(name != (process.info["cmdline"] or [""])[0] for process in each_process())
+
+
+def each_process() -> Iterator[psutil.Process]:
+    return psutil.process_iter(["cmdline"])
 
 
 async def test_a_fork_bomb_ends(make_boxed: MakeBoxed) -> None:
@@ -376,7 +376,7 @@ async def test_a_time_out_ends_all_of_it(boxed: Boxed) -> None:
 
 def test_the_parents_end_is_its_end(boxed: Boxed) -> None:
     """A language server that is killed leaves nothing behind."""
-    line = "exec -a composer-test-orphan sleep 1000"
+    line = "exec -a composer-test-orphan-of-a-test sleep 1000"
     invocation = boxed.sandbox.invocation(line, boxed.root, Access())
     script = "import subprocess, sys; subprocess.Popen(sys.argv[1:]); input()"
     with subprocess.Popen(
@@ -384,7 +384,7 @@ def test_the_parents_end_is_its_end(boxed: Boxed) -> None:
         stdin=subprocess.PIPE,
         env=dict(invocation.environ),
     ) as parent:
-        orphan = found("composer-test-orphan")
+        orphan = found("composer-test-orphan-of-a-test")
         parent.kill()
     _, alive = psutil.wait_procs([orphan], timeout=LIMIT_S)
 
@@ -394,7 +394,7 @@ def test_the_parents_end_is_its_end(boxed: Boxed) -> None:
 def found(name: str) -> psutil.Process:
     end_s = time.monotonic() + LIMIT_S
     while time.monotonic() < end_s:
-        for process in psutil.process_iter(["cmdline"]):
+        for process in each_process():
             if (process.info["cmdline"] or [""])[0] == name:
                 return process
     raise TimeoutError(name)
