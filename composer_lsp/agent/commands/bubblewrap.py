@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 _LIMIT_S = 20
 NAMESPACES = (
@@ -17,6 +18,17 @@ NAMESPACES = (
 """All but the network's, which a command may be allowed to share."""
 
 
+ProcessBound = Literal["rlimit", "pid_max", "none"]
+"""`rlimit`: by user and namespace, since Linux 5.14; root is exempt. `pid_max`: by the highest number
+of a process in a namespace around the sandbox, since Linux 6.14, which only root can make."""
+_OUTER_NAMESPACE = (
+    *("setpriv", "--pdeathsig", "KILL"),
+    *("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"),
+)
+_LEAST_PID_MAX = 512
+"""The kernel wants some hundreds."""
+
+
 class SandboxError(Exception):
     """A command could not be run in the sandbox; the message says why and what to do."""
 
@@ -24,8 +36,16 @@ class SandboxError(Exception):
 @dataclass(frozen=True, slots=True)
 class Bubblewrap:
     executable: Path
-    bounds_processes: bool
-    """A limit of processes holds in it: Linux 5.14 counts them by namespace, but not root's."""
+    bound: ProcessBound
+    """How the kernel is made to bound the number of processes."""
+
+    def argv(self, max_processes: int) -> tuple[str, ...]:
+        """What bubblewrap's own arguments follow."""
+        if self.bound != "pid_max":
+            return (str(self.executable),)
+        most = max(max_processes, _LEAST_PID_MAX)
+        script = f'echo {most} > /proc/sys/kernel/pid_max; exec "$@"'
+        return (*_OUTER_NAMESPACE, "sh", "-c", script, "sh", str(self.executable))
 
 
 def find_bubblewrap(path: str, roots: Sequence[Path] = ()) -> Bubblewrap:
@@ -39,7 +59,25 @@ def find_bubblewrap(path: str, roots: Sequence[Path] = ()) -> Bubblewrap:
             "bubblewrap is not installed (the package `bubblewrap`), so each command asks first"
         )
     _try(found)
-    return Bubblewrap(Path(found), bounds_processes=os.geteuid() != 0 and _linux() >= (5, 14))
+    return Bubblewrap(Path(found), _process_bound())
+
+
+@cache
+def _process_bound() -> ProcessBound:
+    if os.geteuid() != 0:
+        return "rlimit" if _linux() >= (5, 14) else "none"
+    if _linux() < (6, 14):
+        return "none"  # where the number would be the whole machine's
+    script = f"echo {_LEAST_PID_MAX} > /proc/sys/kernel/pid_max && cat /proc/sys/kernel/pid_max"
+    found = _run([*_OUTER_NAMESPACE, "sh", "-c", script])
+    return "pid_max" if found.returncode == 0 else "none"
+
+
+def _run(argv: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
+    """Raises: OSError, TimeoutExpired."""
+    return subprocess.run(
+        argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT_S, check=False
+    )
 
 
 def _without(path: str, roots: Sequence[Path]) -> str:
@@ -62,14 +100,7 @@ def _failure(executable: str) -> str | None:
     argv = [executable, *NAMESPACES, "--unshare-net", "--ro-bind", "/", "/"]
     argv += ["--proc", "/proc", "--dev", "/dev", "--", "/bin/sh", "-c", "exit 0"]
     try:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            timeout=_LIMIT_S,
-            check=False,
-        )
+        done = _run(argv)
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     return None if done.returncode == 0 else done.stderr.decode("utf-8", "replace").strip()

@@ -29,6 +29,7 @@ _NAMESPACE_S = 30.0
 """For output that is still in the pipe, whose end tells that the last process has ended. One that
 has fled from outside of a sandbox is not waited for; a namespace of thousands takes its time."""
 _WATCH_S = 0.05
+_OWN = ("bwrap", "unshare")
 _PAUSE_S = 0.001
 """After each piece of output that nobody will see: about 64 MB/s, so that `yes` costs no core."""
 
@@ -179,8 +180,8 @@ class RunningCommand:
         if not self._invocation.is_sandboxed:
             processes.signal_group(self._protocol.pid, kill=False)
         found = await asyncio.to_thread(processes.descendants, self._protocol.pid)
-        # bubblewrap's own processes pass nothing on; they end with the command.
-        inner = [process for process in found if _name(process) != "bwrap"]
+        # The sandbox's own processes pass nothing on; they end with the command.
+        inner = [process for process in found if _name(process) not in _OWN]
         await asyncio.to_thread(processes.ask_to_end, inner)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._grace_s):
@@ -210,7 +211,9 @@ class RunningCommand:
             await asyncio.sleep(_WATCH_S)
             if processes.num_on_machine() - num_before <= most:
                 continue
-            if await asyncio.to_thread(processes.num_in_group, self._protocol.pid) > most:
+            # No thread: there may be none to be had. And nothing is asked first.
+            if processes.num_in_group(self._protocol.pid) > most:
+                processes.signal_group(self._protocol.pid, kill=True)
                 _log.warning("a command started more than %d processes and is ended", most)
                 self._ended = "too_many_processes"
                 self._stopping = self._stopping or asyncio.create_task(
@@ -285,4 +288,4 @@ def _name(process: "processes.psutil.Process") -> str:
     try:
         return process.name()
     except processes.psutil.Error:
-        return "bwrap"
+        return _OWN[0]

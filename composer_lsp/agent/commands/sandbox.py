@@ -89,12 +89,12 @@ class Sandbox:
         """`cwd`: in one of the roots. Looks at the disk: 10 ms and more; call it in a thread.
         Raises: SandboxError."""
         limits = self._settings.limits
-        bounds = self._bubblewrap.bounds_processes
+        bound = self._bubblewrap.bound
         argv = (
-            str(self._bubblewrap.executable),
+            *self._bubblewrap.argv(limits.max_processes),
             *self._arguments(access),
             *("--chdir", str(cwd.resolve()), "--"),
-            *shell_argv(line, limits, bounds_processes=bounds),
+            *shell_argv(line, limits, bounds_processes=bound == "rlimit"),
         )
         return Invocation(
             argv=argv,
@@ -102,7 +102,7 @@ class Sandbox:
             cwd=Path("/"),
             limits=limits,
             is_sandboxed=True,
-            is_watched=not bounds,
+            is_watched=bound == "none",
         )
 
     def _environment(self) -> dict[str, str]:

@@ -3,6 +3,7 @@
 An option that is not in the table makes the wrapper opaque, and the user is asked.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
@@ -12,6 +13,7 @@ from composer_lsp.agent.commands.words import UNKNOWN, Word, literal
 SHELLS = frozenset({"bash", "sh", "dash", "ash"})
 """Those whose language is near enough to bash's."""
 _SHELL_LETTERS = frozenset("abcefhiklmnptuvx")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _FIND_EXEC = ("-exec", "-execdir", "-ok", "-okdir")
 
 
@@ -111,7 +113,7 @@ def _with_input(options: Sequence[Word], rest: list[Word]) -> list[Word]:
 
 
 def _is_assignment(word: Word) -> bool:
-    return word.is_literal and "=" in (word.text or "") and not word.may_be_option
+    return word.is_literal and _ASSIGNMENT.match(word.text or "") is not None
 
 
 def _after_options(wrapper: Wrapper, args: list[Word]) -> tuple[list[Word], bool]:

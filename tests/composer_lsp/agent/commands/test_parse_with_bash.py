@@ -81,6 +81,7 @@ LINES = [
     "time a b",
     "time -p a",
     "time x= a b",
+    "time = a",
     "=\\ \\\n a",
     "trap 'b c' EXIT",
     "a é ü",
