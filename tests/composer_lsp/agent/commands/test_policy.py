@@ -140,6 +140,7 @@ def test_what_only_reads_runs_without_a_question(line: str) -> None:
         "env PATH=. ls",
         "PATH=.; ls",
         "export http_proxy=x; ls",
+        "export x=1; ls",
         "IFS=/ ; ls",
         "for PATH in a; do ls; done",
         "printf -v PATH x",
