@@ -360,6 +360,7 @@ def each_process() -> Iterator[psutil.Process]:
     return psutil.process_iter(["cmdline"])
 
 
+@pytest.mark.soak
 async def test_a_fork_bomb_ends(make_boxed: MakeBoxed) -> None:
     """By the kernel's limit for a user's processes, by ours for root's."""
     boxed = make_boxed(limits=Limits(max_processes=50))
