@@ -7,6 +7,7 @@ from composer_index.store.records import Filter
 
 _UNDECODABLE = re.compile("[\udc80-\udcff]")
 _ESCAPED = re.compile("\0([0-9a-f]{2})")
+_SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$&~#-]")
 
 
 class GlobError(Exception):
@@ -53,8 +54,7 @@ def ends_with(endings: Iterable[str]) -> str:
     """Returns the condition that the path's last components are one of `endings`; one with `/` at
     the end is any file of that folder."""
     literals = [
-        "".join(map(_literal, encode_path(end))) + ("[^/]*" if end.endswith("/") else "")
-        for end in endings
+        _literal(encode_path(end)) + ("[^/]*" if end.endswith("/") else "") for end in endings
     ]
     pattern = f"(^|/)({'|'.join(literals)})$"
     return f"regexp_like(path, {quote(pattern)})"
@@ -132,5 +132,5 @@ def _translate(token: str) -> str:
 _WILDCARDS = {"**/": "(?:.*/)?", "/**": "/.*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
-def _literal(char: str) -> str:
-    return re.sub(r"([\\.+*?()|\[\]{}^$&~#-])", r"\\\1", char)
+def _literal(text: str) -> str:
+    return _SPECIAL.sub(r"\\\g<0>", text)
