@@ -7,7 +7,7 @@ are filled in, while its server is away, and for what has changed since, unsaved
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from composer_index.embedding.embedder import Embedder
@@ -22,6 +22,14 @@ logger = logging.getLogger(__name__)
 
 NUM_CANDIDATES = 100
 """Of each kind of search, before they are fused."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Nearest:
+    hits: list[Hit]
+    """Best first."""
+    is_model: bool
+    """Their scores are a transformer's cosines; else the table's."""
 
 
 class Meaning:
@@ -50,26 +58,24 @@ class Meaning:
 
     def nearest(
         self, query: str, chosen: Filter, shadow: Shadow, *, table_only: bool = False
-    ) -> list[Hit]:
-        """Returns the chunks most like the query, best first; `table_only`: whatever models there
-        are."""
+    ) -> Nearest:
+        """Returns the chunks most like the query; `table_only`: whatever models there are."""
         served = None if table_only else self._served
         by_model = served and self._by_model(
             served[0], query, replace(chosen, without=shadow.paths)
         )
         by_table = self._by_table(query, chosen, shadow)
         if served is None or by_model is None:
-            return by_table
+            return Nearest(hits=by_table, is_model=False)
         _, is_waiting = served
-        # What the model has no vectors for is ranked by the table, on the model's scale.
-        ratio = _best(by_model) / _best(by_table)
         rest = [
-            replace(hit, score=hit.score * ratio)
-            for hit in by_table
+            hit
+            for hit in _on_scale_of(by_model, by_table)
             if hit.path in shadow.paths or is_waiting(hit.path)
         ]
         waiting = {hit.path for hit in rest}
-        return _sorted([hit for hit in by_model if hit.path not in waiting] + rest)
+        current = [hit for hit in by_model if hit.path not in waiting]
+        return Nearest(hits=_sorted(current + rest), is_model=True)
 
     def _by_model(self, served: ServedEmbedder, query: str, chosen: Filter) -> list[Hit] | None:
         """None where the model does not answer."""
@@ -99,10 +105,15 @@ class Meaning:
         return _sorted(hits + shadow.nearest(vector, chosen))
 
 
-def _best(hits: list[Hit]) -> float:
-    """The best score; 1 where none is above 0, so that it can be divided by."""
-    best = max((hit.score for hit in hits), default=0.0)
-    return best if best > 0 else 1.0
+def _on_scale_of(by_model: list[Hit], by_table: list[Hit]) -> list[Hit]:
+    """The table's hits with the best and the last scored as the model's are, the others between:
+    for what the model has no vectors for."""
+    if not by_table:
+        return []
+    best, last = by_model[0].score, by_model[-1].score
+    from_best, from_last = by_table[0].score, by_table[-1].score
+    ratio = (best - last) / (from_best - from_last) if from_best > from_last else 0.0
+    return [replace(hit, score=best - (from_best - hit.score) * ratio) for hit in by_table]
 
 
 def _sorted(hits: list[Hit]) -> list[Hit]:

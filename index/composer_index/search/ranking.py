@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from composer_index.search.boost import Candidate, boost
 from composer_index.search.fuse import fuse
-from composer_index.search.meaning import NUM_CANDIDATES
+from composer_index.search.meaning import NUM_CANDIDATES, Nearest
 from composer_index.search.rerank import DEPTH as RERANK_DEPTH
 from composer_index.search.rerank import is_question, reranked
 from composer_index.search.result import Result
@@ -36,7 +36,7 @@ class Candidates:
     """What one root has to offer."""
 
     by_words: Sequence[Hit]
-    by_meaning: Sequence[Hit]
+    nearest: Nearest
     shadow: Shadow
     """That they were found with."""
 
@@ -57,9 +57,10 @@ def search_all(
     chosen = Filter(path_glob=path_glob or "", language=language or "")
     found = _candidates(searchers, query, words, chosen)
     by_words = _keyed({root: each.by_words for root, each in found.items()})
-    by_meaning = _keyed({root: each.by_meaning for root, each in found.items()})
+    by_meaning = _keyed({root: each.nearest.hits for root, each in found.items()})
+    is_model = any(each.nearest.is_model for each in found.values())
     hits = {**by_meaning, **by_words}
-    fused = fuse(_scores(by_words), _scores(by_meaning))
+    fused = fuse(_scores(by_words), _scores(by_meaning), is_model=is_model)
     ranking = [(key, score * _boost(query, words, hits[key])) for key, score in fused.items()]
     ranking.sort(key=lambda each: -each[1])
     reranker = next((each.reranker for each in searchers.values() if each.reranker), None)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from composer_index.search.fuse import FLOOR, MEANING_WEIGHT, fuse
+from composer_index.search.fuse import FLOOR, MEANING_WEIGHT, MODEL_WEIGHT, fuse
 
 
 def test_each_ranking_counts_by_its_own_best() -> None:
@@ -31,3 +31,19 @@ def test_one_ranking_alone_keeps_its_order() -> None:
 
 def test_scores_of_nothing_leave_the_floor() -> None:
     assert fuse({"a": 0.0}, {"a": -0.5, "b": 0.0}) == {"a": FLOOR, "b": FLOOR}
+
+
+def test_of_a_models_scores_counts_what_is_above_the_last() -> None:
+    fused = fuse({"a": 2.0}, {"a": 0.7, "b": 0.9, "c": 0.5}, is_model=True)
+    assert fused == pytest.approx(
+        {
+            "a": FLOOR + 1.0 + MODEL_WEIGHT * 0.5,
+            "b": FLOOR + 1.0 + MODEL_WEIGHT * 1.0,
+            "c": FLOOR + 1.0 + MODEL_WEIGHT * 0.0,
+        }
+    )
+
+
+def test_a_model_that_cannot_decide_takes_nothing_away() -> None:
+    fused = fuse({}, {"a": 0.7, "b": 0.7}, is_model=True)
+    assert fused == pytest.approx(dict.fromkeys("ab", FLOOR + MODEL_WEIGHT))
