@@ -111,9 +111,12 @@ async def test_a_question_is_answered_before_the_store_is_opened(
     is_open = threading.Event()
 
     def definitions(self: RootIndex, name: str) -> list[FoundDefinition]:
-        is_open.wait(HEAD_START_S)
+        is_open.wait(1)
         order.append("answered")
         return []
+
+    def load(self: RootIndex) -> None:
+        self._give_way()  # pyright: ignore[reportPrivateUsage]
 
     def open_store(self: RootIndex) -> None:
         order.append("opened")
@@ -122,6 +125,7 @@ async def test_a_question_is_answered_before_the_store_is_opened(
 
     monkeypatch.setattr(main, "Channel", _Channel)
     monkeypatch.setattr(RootIndex, "definitions", definitions)
+    monkeypatch.setattr(RootIndex, "load", load)
     monkeypatch.setattr(RootIndex, "open", open_store)
     worker = Worker(tmp_path / "cache")
     root = {"root": str(workspace)}
