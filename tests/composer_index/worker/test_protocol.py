@@ -158,8 +158,10 @@ def test_odd_text_finds_nothing_and_harms_nothing(worker: Worker, root: Path, te
         "related": {"path": f"{root}/{text}", "line": 1, "limit": 3},
     }.items():
         worker.ask(method, **params)
-    for name in ("glob", "language"):
-        worker.ask("search", query="price", limit=3, **{name: text})
+    worker.ask("search", query="price", limit=3, glob=text)
+    if text:
+        with pytest.raises(RefusedError, match="language"):
+            worker.ask("search", query="price", limit=3, language=text)
 
 
 def test_an_answer_is_one_line_whatever_a_file_holds(worker: Worker, root: Path):
