@@ -84,7 +84,8 @@ class ServedEmbedder:
             try:
                 self._ask(["def main():"], "background", None)
             except InputRefusedError as error:
-                self.server.failed(told := ModelServerError(f"{error}. Is it an embedding model?"))
+                question = "" if error.is_failure else ". Is it an embedding model?"
+                self.server.failed(told := ModelServerError(f"{error}{question}"))
                 raise told from error
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -120,8 +121,8 @@ class ServedEmbedder:
         try:
             self._ask(["def main():"], "background", None)
         except InputRefusedError as error:
-            self.server.failed(error)
-            raise ModelServerError(str(error)) from error
+            self.server.failed(told := ModelServerError(str(error)))
+            raise told from error
 
     def _ask(self, texts: Sequence[str], priority: Priority, limit_s: float | None) -> Vectors:
         body = {"input": list(texts)}

@@ -35,6 +35,11 @@ class EngineAwayError(ModelServerError):
 class InputRefusedError(ModelServerError):
     """It answers, and not to this input: too long, as a rule."""
 
+    def __init__(self, message: str, *, is_failure: bool) -> None:
+        """`is_failure`: the server says that it is at fault itself."""
+        super().__init__(message)
+        self.is_failure = is_failure
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServedModel:
@@ -101,7 +106,7 @@ class ModelServer:
         Raises: ModelServerError; at once, and the last one again, while the server is left alone.
         """
         if self._last_error is not None and self.wait_s > 0:
-            raise ModelServerError(str(self._last_error))
+            raise type(self._last_error)(*self._last_error.args)
         try:
             answer = self._post(path, body, priority, limit_s)
         except InputRefusedError:
@@ -126,7 +131,7 @@ class ModelServer:
 
         name, silence_s = self.served.origin, limit_s or self.served.timeout_s or None
         if not self.served.url:
-            raise self._unreachable("it is not running")
+            raise self._away("cannot be reached: it is not running")
         content = json.dumps({"model": self.served.model, **body}).encode("ascii")
         try:
             response = self._opened().post(
@@ -136,11 +141,11 @@ class ModelServer:
                 timeout=httpx.Timeout(silence_s, connect=min(_CONNECT_S, silence_s or _CONNECT_S)),
             )
         except httpx.ConnectError as error:
-            raise self._unreachable(str(error)) from error
+            raise self._away(f"cannot be reached: {error}") from error
         except httpx.TimeoutException as error:
             raise ModelServerError(f"{name} stayed silent for {silence_s or 0:g} s") from error
         except httpx.TransportError as error:
-            raise ModelServerError(f"{name} closed the connection: {error}") from error
+            raise self._away(f"closed the connection: {error}") from error
         except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:
             # RuntimeError: the client was closed while the request waited for its turn.
             raise ModelServerError(f"{name} cannot be asked: {error}") from error
@@ -148,8 +153,8 @@ class ModelServer:
             raise self._error(path, response.status_code, response.content)
         return self._object(response.content)
 
-    def _unreachable(self, why: str) -> ModelServerError:
-        message = f"{self.served.origin} cannot be reached: {why}"
+    def _away(self, how: str) -> ModelServerError:
+        message = f"{self.served.origin} {how}"
         if not self.served.is_engine:
             return ModelServerError(message)
         self._wake()
@@ -183,7 +188,7 @@ class ModelServer:
         if status == 404 and not said:
             return ModelServerError(f"{told}. Does it serve /v1/{path}?")
         if status in (400, 413, 422, 500):
-            return InputRefusedError(told)
+            return InputRefusedError(told, is_failure=status == 500)
         return ModelServerError(told)
 
     def _object(self, body: bytes) -> dict[str, Any]:
