@@ -19,13 +19,17 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_a_root_that_is_gone_for_a_while(root: Path, tmp_path: Path):
+    other = tmp_path / "other"
+    other.mkdir()
     with Worker(tmp_path / "cache") as worker:
         worker.open(root)
+        worker.open(other)
         worker.until_current(root)
         root.rename(tmp_path / "elsewhere")
         worker.until(lambda: any("is gone" in text for text in worker.messages), "a word of it")
         worker.tell("reconcile")
         worker.tell("changed", paths=[str(root / "shop.py")])
+        worker.until_current(other)  # One thread changes all indices, in turn.
         assert worker.knows("total_price")
         assert worker.status(root)["num_files"] == 2
         (tmp_path / "elsewhere" / "shop.py").write_text(SECOND)
