@@ -15,6 +15,9 @@ logger = logging.getLogger(__name__)
 
 DEPTH = 30
 """Results that are read again."""
+_SMOOTHING = 5
+"""Of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009): how little the first places differ.
+Rerankers were trained on prose, and alone do worse on code than what they are given."""
 _LATE_S = 30.0
 """How long an answer is waited for that no search waits for any more: the first one may have to load
 the model, and the next has use of that."""
@@ -95,9 +98,9 @@ def is_question(query: str) -> bool:
 
 
 def reranked(reranker: Reranker, query: str, results: Sequence[Result]) -> list[Result]:
-    """Returns the first `DEPTH` results by the reranker's scores, the others after them in their
-    order; all as they came if it does not answer."""
-    head, tail = results[:DEPTH], results[DEPTH:]
+    """Returns the first `DEPTH` results in the order that both rankings give, the reranker's and the
+    one they came in, the others after them; all as they came if it does not answer."""
+    head = results[:DEPTH]
     if len(head) < 2:
         return list(results)
     try:
@@ -105,11 +108,14 @@ def reranked(reranker: Reranker, query: str, results: Sequence[Result]) -> list[
     except OSError as error:
         logger.warning("results are not reranked: %s", error)
         return list(results)
-    scored = [replace(each, score=score) for each, score in zip(head, scores, strict=True)]
-    lowest = min(scores)
-    # The tail keeps its order, below: its scores are of another scale.
-    below = [replace(each, score=lowest - 1 - rank) for rank, each in enumerate(tail)]
-    return sorted(scored, key=lambda each: -each.score) + below
+    order = sorted(range(len(head)), key=lambda place: -scores[place])
+    fused = [1 / (_SMOOTHING + place) for place in range(len(results))]
+    for rank, place in enumerate(order):
+        fused[place] += 1 / (_SMOOTHING + rank)
+    # Of equals the one comes first that the reranker prefers.
+    places = [*order, *range(len(head), len(results))]
+    places.sort(key=lambda place: -fused[place])
+    return [replace(results[place], score=fused[place]) for place in places]
 
 
 def _shown(result: Result) -> str:
