@@ -1,14 +1,14 @@
 """A second, slower look at the best results, by a model that reads query and text together."""
 
 import logging
-import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
-from composer_index.embedding.server import ModelServer, ModelServerError, listed
+from composer_index.embedding.answers import one_for_each, scores_of
+from composer_index.embedding.server import ModelServer, ModelServerError
 from composer_index.search.result import Result
 
 logger = logging.getLogger(__name__)
@@ -23,6 +23,10 @@ _LATE_S = 30.0
 the model, and the next has use of that."""
 MAX_CHARS = 1000
 """Of a text, its path and symbol included: a cross-encoder's time grows with them."""
+
+
+_ITEM_BYTES = 1024
+"""Of one score in an answer, besides the text, which some servers repeat."""
 
 
 class Reranker(Protocol):
@@ -64,12 +68,20 @@ class ServedReranker:
         body = {"query": query, "documents": list(texts), "top_n": len(texts)}
         limit_s = self._limit_s and max(self._limit_s, _LATE_S)
         started = time.monotonic()
-        answer = self.server.post("rerank", body, priority="agent", limit_s=limit_s)
-        try:
-            scores = self._checked(answer, len(texts))
-        except ModelServerError as error:
-            self.server.failed(error)
-            raise
+
+        def read(answer: Mapping[str, Any]) -> Sequence[float]:
+            who = f"{self.server.served.origin}, asked to rerank by {self.server.served.model},"
+            items = one_for_each(who, answer, "results", "scores", len(texts), is_ordered=False)
+            return scores_of(who, items)
+
+        scores = self.server.post(
+            "rerank",
+            body,
+            read,
+            max_bytes=len(texts) * _ITEM_BYTES,
+            priority="agent",
+            limit_s=limit_s,
+        )
         if self._limit_s and time.monotonic() - started > self._limit_s:
             self.server.failed(self._late())  # It is spared work that comes to nothing.
         return scores
@@ -78,18 +90,6 @@ class ServedReranker:
         return ModelServerError(
             f"{self.server.served.origin} did not rerank within {self._limit_s or 0:g} s"
         )
-
-    def _checked(self, answer: dict[str, object], number: int) -> Sequence[float]:
-        who = f"{self.server.served.origin}, asked to rerank by {self.server.served.model},"
-        scores: dict[object, float] = {}
-        for item in listed(who, answer, "results"):
-            score = item.get("relevance_score")
-            if not isinstance(score, int | float) or not math.isfinite(score):
-                raise ModelServerError(f"{who} gave a score that is no number: {score!r}")
-            scores[item.get("index")] = float(score)
-        if scores.keys() != set(range(number)):
-            raise ModelServerError(f"{who} gave {len(scores)} scores for {number} texts")
-        return [scores[place] for place in range(number)]
 
 
 def is_question(query: str) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -24,6 +24,11 @@ def models() -> Iterator[FakeModels]:
 def served(models: FakeModels, timeout_s: float = LIMIT_S) -> ServedReranker:
     at = ServedModel(model="judge", origin="fake", url=models.url, timeout_s=timeout_s)
     return ServedReranker(ModelServer(at))
+
+
+def with_index(index: Any) -> Callable[[Any], Any]:
+    """Changes each of an answer's results."""
+    return lambda answer: {"results": [{**item, "index": index} for item in answer["results"]]}
 
 
 def results(*texts: str) -> list[Result]:
@@ -93,8 +98,27 @@ def test_one_result_needs_no_second_look(models: FakeModels):
         {"fails": lambda body: (503, "loading")},  # pyright: ignore[reportUnknownLambdaType]
         {"score": lambda query, text: math.nan},  # pyright: ignore[reportUnknownLambdaType]
         {"score": lambda query, text: None},  # pyright: ignore[reportUnknownLambdaType]
+        {"score": lambda query, text: True},  # pyright: ignore[reportUnknownLambdaType]
+        {"score": lambda query, text: 10**400},  # pyright: ignore[reportUnknownLambdaType]
+        {"spoil_answer": with_index([0])},
+        {"spoil_answer": with_index(0)},
+        {"spoil_answer": with_index(0.0)},
+        {"spoil_answer": with_index(None)},
+        {"spoil_answer": with_index(-1)},
     ],
-    ids=["no model", "loading", "not a number", "null"],
+    ids=[
+        "no model",
+        "loading",
+        "not a number",
+        "null",
+        "boolean",
+        "too large",
+        "list as index",
+        "one index twice",
+        "fraction as index",
+        "no index",
+        "index out of range",
+    ],
 )
 def test_a_failure_leaves_the_order_and_is_not_tried_again_at_once(
     models: FakeModels, change: dict[str, Any]
