@@ -177,3 +177,17 @@ def test_a_cache_that_cannot_be_written_is_told(workspace: Path):
     assert done.returncode == 1
     assert "cache" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_a_terminal_would_obey_is_printed_as_escapes(workspace: Path):
+    (workspace / "odd\x1b]0;name\x07.py").write_text(
+        'def forecast_error():\n\treturn "\x1b[31mred \u202eforecast \x9b2Jäöü 雨\u3000"\n'
+    )
+    found = run(workspace, "search", "forecast error")
+    assert "odd\\x1b]0;name\\x07.py:1" in found.stdout
+    assert '\treturn "\\x1b[31mred \\u202eforecast \\x9b2Jäöü 雨\u3000"' in found.stdout
+    missing = run(workspace, "build", "--root", "no\x1b[31m\nfolder")
+    assert missing.returncode == 1
+    for told in (found.stdout, found.stderr, missing.stderr):
+        assert not any(char in told for char in "\x1b\x07\x9b\u202e")
+    assert missing.stderr == "composer-lsp index: no\\x1b[31m\\nfolder is no folder\n"
