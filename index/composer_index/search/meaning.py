@@ -14,6 +14,7 @@ from composer_index.embedding.embedder import Embedder
 from composer_index.embedding.served import ServedEmbedder
 from composer_index.search.shadow import Shadow
 from composer_index.store.records import Filter, Hit
+from composer_index.words import written_words
 
 if TYPE_CHECKING:
     from composer_index.store.store import Store
@@ -30,6 +31,8 @@ class Nearest:
     """Best first."""
     is_model: bool
     """Their scores are a transformer's cosines; else the table's."""
+    unknown: tuple[str, ...] = ()
+    """The words of the query that the table lacks, if it answered."""
 
 
 class Meaning:
@@ -66,7 +69,7 @@ class Meaning:
         )
         by_table = self._by_table(query, chosen, shadow)
         if served is None or by_model is None:
-            return Nearest(hits=by_table, is_model=False)
+            return Nearest(hits=by_table, is_model=False, unknown=self._unknown(query))
         _, is_waiting = served
         rest = [
             hit
@@ -100,9 +103,23 @@ class Meaning:
         except OSError as error:
             logger.warning("search goes without meaning: %s", error)
             return []
+        if not vector.any():
+            return []
         stored = replace(chosen, without=shadow.paths)
         hits = self._store.nearest(self._table.name, vector, NUM_CANDIDATES, stored)
         return _sorted(hits + shadow.nearest(vector, chosen))
+
+    def _unknown(self, query: str) -> tuple[str, ...]:
+        if self._table is None:
+            return ()
+        written = written_words(query)
+        try:
+            vectors = self._table.embed(list(written.values()))
+        except OSError:  # It is logged by then.
+            return ()
+        return tuple(
+            word for word, vector in zip(written, vectors, strict=True) if not vector.any()
+        )
 
 
 def _on_scale_of(by_model: list[Hit], by_table: list[Hit]) -> list[Hit]:
