@@ -135,10 +135,10 @@ def _failed(args: argparse.Namespace, message: str, exit_code: int) -> int:
 
 
 def _build(args: argparse.Namespace) -> None:
+    started = time.monotonic()
     index = _opened(args)
     if not index.become_writer():
         raise _FailedError(f"{_WRITER}, so there is nothing to build")
-    started = time.monotonic()
     embedder, _ = models_of(args)
     _refresh(index, args)
     if embedder is not None:

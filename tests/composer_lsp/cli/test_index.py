@@ -1,15 +1,18 @@
 """`composer-lsp index`, run as a user does."""
 
+import argparse
 import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from composer_index.root import RootIndex
+from composer_lsp.cli import index as cli
 
 WEATHER = (
     "def fetch_forecast(city):\n"
@@ -67,6 +70,26 @@ def test_build_status_search_and_clear(workspace: Path):
     assert cleared.returncode == 0
     status = json.loads(run(workspace, "status", "--json").stdout)
     assert (status["state"], status["num_files"]) == ("unbuilt", 0)
+
+
+def test_a_build_tells_the_time_of_all_that_it_does(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    now = 0.0
+    really_open = RootIndex.open
+
+    def open_slowly(index: RootIndex) -> None:
+        nonlocal now
+        now += 5
+        really_open(index)
+
+    monkeypatch.setattr(cli, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(RootIndex, "open", open_slowly)
+    monkeypatch.setenv("COMPOSER_CACHE_DIR", str(workspace.parent / "cache"))
+    parser = argparse.ArgumentParser()
+    cli.add_arguments(parser)
+    assert cli.run(parser.parse_args(["build", "--root", str(workspace)])) == 0
+    assert capsys.readouterr().out.endswith(" 5.0 s\n")
 
 
 def test_a_status_makes_nothing(workspace: Path):
