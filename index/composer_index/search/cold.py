@@ -22,7 +22,7 @@ from composer_index.search.result import Result
 from composer_index.search.ripgrep import Line, matching_lines
 from composer_index.search.shadow import Shadow
 from composer_index.store.records import Filter, Hit, StoredChunk
-from composer_index.store.sql import matches
+from composer_index.store.sql import glob_within, matches
 from composer_index.words import query_words, split_words, written_words
 
 DEADLINE_S = 1.2
@@ -66,7 +66,8 @@ def search_text(
     started = time.monotonic()
     words = _wanted(query)
     if path_glob or language:
-        chosen = Filter(path_glob=path_glob or "", language=language or "")
+        glob = glob_within(path_glob or "", str(root))
+        chosen = Filter(path_glob=glob, language=language or "")
         paths = [path for path in paths if matches(chosen, path, language_of(path, b"").id)]
     found = _matching(root, paths, words, started + _MATCHING * deadline_s)
     weights = _Weights(words, found.values(), len(paths))

@@ -22,6 +22,7 @@ from composer_index.search.result import Result
 from composer_index.search.shadow import Shadow, bm25
 from composer_index.search.weights import Together
 from composer_index.store.records import Filter, Hit, StoredChunk
+from composer_index.store.sql import glob_within
 from composer_index.words import query_words, split_words, written_words
 
 if TYPE_CHECKING:
@@ -122,7 +123,12 @@ def _candidates(
     # Where the roots' stores are filled by different models, the table is what they have in common.
     table_only = len({searcher.meaning.answering for searcher in searchers.values()}) > 1
     found = {
-        root: searcher.candidates(query, words, chosen, table_only=table_only)
+        root: searcher.candidates(
+            query,
+            words,
+            replace(chosen, path_glob=glob_within(chosen.path_glob, root)),
+            table_only=table_only,
+        )
         for root, searcher in searchers.items()
     }
     if len(found) > 1:

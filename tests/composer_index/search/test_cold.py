@@ -83,6 +83,12 @@ def test_filters_by_glob(tree: Path):
     files = write(tree, {"src/a.py": "word", "docs/a.md": "word"})
     found = search_text(tree, files, "word", path_glob="docs/**")
     assert [result.path for result in found] == ["docs/a.md"]
+    found = search_text(tree, files, "word", path_glob=f"{tree}/docs/")
+    assert [result.path for result in found] == ["docs/a.md"]
+
+
+def test_without_words_nothing_is_found(tree: Path):
+    assert search_text(tree, write(tree, {"src/a.py": "what ???"}), "???") == []
 
 
 @pytest.mark.parametrize("path", ["-e", "a b.py", "naïve.py", "line\nbreak.py", "bad\udcff.py"])

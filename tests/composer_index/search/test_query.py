@@ -214,7 +214,20 @@ def test_a_query_of_special_characters_is_no_error(store: Store):
         searcher.symbols(query)
         searcher.references(query)
         searcher.definitions(query)
-        searcher.search("text", path_glob=query)
+    for glob in (
+        "",
+        "'",
+        '"a" AND (',
+        "*",
+        "naïve ☃",
+        "a\nb",
+        "\0",
+        "%_",
+        "]",
+        "\ud800",
+        "x" * 999,
+    ):
+        searcher.search("text", path_glob=glob)
 
 
 class Backwards:
