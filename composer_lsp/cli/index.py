@@ -61,7 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     search = _action(actions, "search", "find code by a question or by words")
     search.add_argument("query", nargs="+")
     search.add_argument("--limit", type=int, default=10, help="results (default: 10)")
-    search.add_argument("--glob", help="only paths that match, such as 'src/**/*.py'")
+    search.add_argument(
+        "--glob",
+        help="only paths that match, in git-ignore syntax or with {a,b}, such as 'src/**/*.py'",
+    )
     search.add_argument("--language", help="only this LSP language id, such as python")
     search.add_argument(
         "--no-build",
