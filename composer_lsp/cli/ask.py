@@ -153,6 +153,7 @@ class _Folder:
     def __init__(self, root: Path) -> None:
         self._root = str(root.resolve())
         self.index_settings = IndexSettings()
+        self.engine_settings = EngineSettings()
 
     def index_roots(self) -> Sequence[str]:
         return [self._root]

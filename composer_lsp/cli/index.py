@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from composer_index.printable import printable
 from composer_inference.environment import EnvironmentVariableError, cache_dir
 from composer_lsp.cli.ago import ago
 from composer_lsp.cli.index_models import add_embedder, add_reranker, models_of
@@ -60,7 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     search = _action(actions, "search", "find code by a question or by words")
     search.add_argument("query", nargs="+")
     search.add_argument("--limit", type=int, default=10, help="results (default: 10)")
-    search.add_argument("--glob", help="only paths that match, such as 'src/**/*.py'")
+    search.add_argument(
+        "--glob",
+        help="only paths that match, in git-ignore syntax or with {a,b}, such as 'src/**/*.py'",
+    )
     search.add_argument("--language", help="only this LSP language id, such as python")
     search.add_argument(
         "--no-build",
@@ -129,15 +133,15 @@ def _failed(args: argparse.Namespace, message: str, exit_code: int) -> int:
     if args.json:
         _print_json({"error": message})
     else:
-        print(f"composer-lsp index: {message}", file=sys.stderr)
+        print(f"composer-lsp index: {printable(message)}", file=sys.stderr)
     return exit_code
 
 
 def _build(args: argparse.Namespace) -> None:
+    started = time.monotonic()
     index = _opened(args)
     if not index.become_writer():
         raise _FailedError(f"{_WRITER}, so there is nothing to build")
-    started = time.monotonic()
     embedder, _ = models_of(args)
     _refresh(index, args)
     if embedder is not None:
@@ -160,9 +164,9 @@ def _status(args: argparse.Namespace) -> None:
     if args.json:
         _print_json(asdict(seen))
         return
-    print(_printable(seen.root))
+    print(printable(seen.root))
     for line in _status_lines(seen):
-        print(f"  {line}")
+        print(f"  {printable(line)}")
 
 
 def _status_lines(seen: "Glance") -> Iterator[str]:
@@ -181,7 +185,7 @@ def _status_lines(seen: "Glance") -> Iterator[str]:
         yield f"{count:,} not indexed: {_REASONS.get(reason, reason)}"
     if seen.changed_at is not None:
         yield f"{seen.disk_bytes / 1e6:,.0f} MB, changed {ago(time.time() - seen.changed_at)}"
-    yield f"in {_printable(seen.location)}"
+    yield f"in {seen.location}"
     if seen.has_writer:
         yield _WRITER
 
@@ -218,9 +222,9 @@ def _search(args: argparse.Namespace) -> None:
         return
     for result in results:
         why = "; ".join(result.why)
-        print(f"{_printable(result.path)}:{result.start_line}  {result.symbol}  ({why})")
+        print(printable(f"{result.path}:{result.start_line}  {result.symbol}  ({why})"))
         for line in result.text.splitlines()[:_SHOWN_LINES]:
-            print(f"    {line}")
+            print(f"    {printable(line)}")
     if not results:
         print("nothing found", file=sys.stderr)
 
@@ -233,7 +237,7 @@ def _clear(args: argparse.Namespace) -> None:
     if args.json:
         _print_json({"cleared": str(index.location)})
     else:
-        print(f"cleared {_printable(str(index.location))}")
+        print(f"cleared {printable(str(index.location))}")
 
 
 def _evaluate(args: argparse.Namespace) -> None:
@@ -261,7 +265,8 @@ def _evaluate(args: argparse.Namespace) -> None:
     if args.json:
         _print_json(evaluation.as_json())
     else:
-        print(evaluation.as_text())
+        for line in evaluation.as_text().split("\n"):
+            print(printable(line))
 
 
 def _opened(args: argparse.Namespace) -> "RootIndex":
@@ -273,7 +278,7 @@ def _opened(args: argparse.Namespace) -> "RootIndex":
 
 
 def _tell(event: Any) -> None:
-    print(event.message, file=sys.stderr)
+    print(printable(event.message), file=sys.stderr)
 
 
 def _refresh(index: "RootIndex", args: argparse.Namespace) -> None:
@@ -316,11 +321,7 @@ def _fill(index: "RootIndex", args: argparse.Namespace) -> None:
 
 def _say(args: argparse.Namespace, text: str) -> None:
     if not args.json:
-        print(_printable(text), file=sys.stderr)
-
-
-def _printable(path: str) -> str:
-    return path.encode(errors="backslashreplace").decode()
+        print(printable(text), file=sys.stderr)
 
 
 def _print_json(value: Any) -> None:

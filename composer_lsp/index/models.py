@@ -3,6 +3,7 @@
 Most windows use none: what knows the engine and HTTP is imported when it is needed.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from composer_lsp.engine.launcher import Launcher
 
 ENGINE = "the engine"
+_POLL_S = 0.25
 
 Models = Mapping[str, Mapping[str, Any] | None]
 """`embedder` and `reranker`: the fields of the worker's `ServedModel`, None for none."""
@@ -68,6 +70,8 @@ class IndexModels:
             self._launcher = Launcher(self._engine)
         elif (endpoint := self._launcher.endpoint) is not None:
             self._launcher.lost(endpoint)
+        while self._launcher.is_backing_off:  # Nobody waits for it: the table answers.
+            await asyncio.sleep(_POLL_S)
         try:
             await self._launcher.ensure()
         except (EngineError, EndpointError) as error:

@@ -186,7 +186,7 @@ class IndexService:
         if not self._host.index_settings.enabled:
             raise WorkerError("the index is off; the setting composer.index.enabled turns it on")
         if not self._wanted():
-            raise WorkerError("this window has no folder open, so there is nothing to index")
+            raise WorkerError(self._why_nothing())
         await self.refresh()
         return await self._client.request(method, params)
 
@@ -197,6 +197,12 @@ class IndexService:
         roots = self._host.index_roots() if settings.enabled else ()
         here = [root for root in roots if os.path.isdir(root)]  # noqa: PTH112 - of a few folders
         return dict.fromkeys(here, settings.include_secret)
+
+    def _why_nothing(self) -> str:
+        gone = ", ".join(self._host.index_roots())
+        if gone:
+            return f"nothing to search: {gone} is gone; what was indexed stays until it is back"
+        return "this window has no folder open, so there is nothing to index"
 
     def _state(self) -> Iterator[Message]:
         yield "models", self._told_models

@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -59,8 +59,10 @@ LISTING_S = 1.0
 """How long a search lists files, before they are known: what is found by then has to do."""
 _SLOW_IMPORTS = ("pyarrow.dataset", "pydantic", "lance_namespace")
 """What lancedb imports, in pieces of a third of a second or less."""
+FEW_CHANGED = 4
+"""So many files that changed one by one are stored before a search by text pays."""
 MANY_WAITING = 200
-"""With so many files waiting to be indexed, text is searched beside the store."""
+"""With so many files waiting for another process, which knows which, all text is searched."""
 
 State = Literal["cold", "building", "ready"]
 
@@ -118,10 +120,15 @@ class RootIndex:
         self._searcher: Searcher | None = None
         self._indexer: Indexer | None = None
         self._embedder: StaticEmbedder | None = None
+        self._unsaved: dict[str, str] = {}
+        """What editors show, of hidden files too: they may be shown again."""
         self._buffers: dict[str, ParsedFile] = {}
+        """Those of `_unsaved` that are searched."""
         self._buffers_lock = threading.Lock()
-        self._has_planned = False
-        self._was_empty = True
+        self._planned: Planned | None = None
+        """None before `plan`, and when the store was emptied since."""
+        self.on_emptied: Callable[[], None] = lambda: None
+        """Called, in any thread, when a damaged store was replaced by an empty one: `plan` anew."""
         self._history = History(self.root)
         self._visits = Visits()
         self._models: tuple[ServedEmbedder | None, Reranker | None] = (None, None)
@@ -161,7 +168,7 @@ class RootIndex:
         from composer_index.store.store import Store
 
         self._embedder = StaticEmbedder()
-        self._store = Store.open(self.location, self._on_event)
+        self._store = Store.open(self.location, self._take_event)
         self._indexer = Indexer(
             self._rules,
             self._store,
@@ -169,7 +176,6 @@ class RootIndex:
             ParsingJournal(self.location),
             self._give_way,
         )
-        self._was_empty = next(iter(self._store.known_files()), None) is None
         searcher = Searcher(self._store, self._embedder)
         searcher.shadow = self._shadow()
         self._searcher = searcher
@@ -191,9 +197,12 @@ class RootIndex:
     def plan(self) -> None:
         """Compare the files with the store. Raises what `Store`'s changes raise."""
         self._indexing().plan(open_paths=tuple(self._buffers))
-        self._has_planned = True
         left_out = {reason: n for reason, n in self._indexing().listing.skipped.items() if n}
-        planned = Planned(left_out=left_out, num_left=self.progress.num_left)
+        planned = Planned(
+            left_out=left_out,
+            num_left=self.progress.num_left,
+            num_present=self._opened().num_present,
+        )
         self._note(self._with_filling(planned))
 
     def note(self, batch: Batch) -> None:
@@ -235,9 +244,17 @@ class RootIndex:
     def clear(self) -> None:
         """Forget everything. Raises: NotWriterError, StoreFullError."""
         self._opened().clear()
+        self._forget_planned()
+
+    def _take_event(self, event: StoreEvent) -> None:
+        if event.kind == "rebuilt":
+            self._forget_planned()
+            self.on_emptied()
+        self._on_event(event)
+
+    def _forget_planned(self) -> None:
+        self._planned = None
         forget_planned(self.location)
-        self._has_planned = False
-        self._was_empty = True
 
     @property
     def progress(self) -> "Progress":
@@ -295,8 +312,8 @@ class RootIndex:
 
     def note_filling(self) -> None:
         """Keep how far the model's vectors are, for those who do not fill them in."""
-        if (planned := read_planned(self.location)) is not None:
-            self._note(self._with_filling(planned))
+        if self._planned is not None:
+            self._note(self._with_filling(self._planned))
 
     def _with_filling(self, planned: Planned) -> Planned:
         embedder, backfill = self._models[0], self.backfill
@@ -325,23 +342,45 @@ class RootIndex:
 
         `path` is relative to the root. Hidden files stay hidden.
         """
-        parsed = (
-            None if text is None else self._parsed_buffer(path, text.encode("utf-8", "replace"))
-        )
-        if parsed is not None:
-            self._visits.add([path], OPENED)
         with self._buffers_lock:
-            if parsed is None:
-                self._buffers.pop(path, None)
+            self._buffers.pop(path, None)
+            if text is None:
+                self._unsaved.pop(path, None)
             else:
-                self._buffers[path] = parsed
-            if self._searcher is not None:
-                self._searcher.shadow = self._shadow()
+                self._unsaved[path] = text
+                if not self._hidden([path]) and self._show_buffer(path):
+                    self._visits.add([path], OPENED)
+            self._cast_shadow()
+
+    def review_buffers(self) -> None:
+        """What is hidden may be other than it was."""
+        with self._buffers_lock:
+            hidden = self._hidden(self._unsaved)
+            gone = [path for path in hidden if self._buffers.pop(path, None) is not None]
+            new = [
+                path
+                for path in self._unsaved.keys() - hidden - self._buffers.keys()
+                if self._show_buffer(path)
+            ]
+            if gone or new:
+                self._cast_shadow()
+
+    def _hidden(self, paths: Iterable[str]) -> set[str]:
+        rules = Rules(self.root, include_secret=self._include_secret)
+        return set(rules.hidden_many(paths))
+
+    def _show_buffer(self, path: str) -> bool:
+        """Whether there is anything to show."""
+        parsed = self._parsed_buffer(path, self._unsaved[path].encode("utf-8", "replace"))
+        if parsed is not None:
+            self._buffers[path] = parsed
+        return parsed is not None
+
+    def _cast_shadow(self) -> None:
+        if self._searcher is not None:
+            self._searcher.shadow = self._shadow()
 
     def _parsed_buffer(self, path: str, data: bytes) -> ParsedFile | None:
-        rules = Rules(self.root, include_secret=self._include_secret)
-        if rules.hidden(path) is not None:
-            return None
         try:
             if to_utf8(read_file(self.root, path, max_bytes=MAX_BYTES)) == data:
                 return None
@@ -371,13 +410,15 @@ class RootIndex:
         store, indexer = self._store, self._indexer
         if store is None or indexer is None:
             return "cold"
-        is_new = self._was_empty and not self._has_planned
-        if store.is_writer:
-            is_building = is_new or indexer.progress.num_left > MANY_WAITING
+        planned = self._planned
+        if store.is_writer and planned is not None:
+            is_ready = not planned.num_left and indexer.progress.num_left <= FEW_CHANGED
         else:
             planned = read_planned(self.location)
-            is_building = planned is None or planned.num_left > MANY_WAITING
-        return "building" if is_building else "ready"
+            is_ready = planned is not None and planned.num_left <= min(
+                MANY_WAITING, planned.num_present
+            )
+        return "ready" if is_ready else "building"
 
     def search(
         self, query: str, k: int = 10, path_glob: str | None = None, language: str | None = None
@@ -413,10 +454,10 @@ class RootIndex:
 
     def _unindexed(self, rules: Rules) -> tuple[list[str], float]:
         """The files that the store does not have yet, likely ones first, and their share of all."""
-        indexer = self._indexer
-        if indexer is not None and self._has_planned:
+        store, indexer = self._store, self._indexer
+        if store is not None and indexer is not None and self._planned is not None:
             paths = indexer.waiting
-            return paths, len(paths) / max(1, len(paths) + indexer.progress.num_done)
+            return paths, len(paths) / max(1, len(paths) + store.num_present)
         until = time.monotonic() + LISTING_S
         files = takewhile(lambda _: time.monotonic() < until, list_files(rules))
         return in_order((file.path for file in files), open_paths=tuple(self._buffers)), 1.0
@@ -472,12 +513,13 @@ class RootIndex:
         )
 
     def _note(self, planned: Planned) -> None:
+        self._planned = planned
         if planned != read_planned(self.location):
             write_planned(self.location, planned)
 
     def _note_finished(self) -> None:
-        if (planned := read_planned(self.location)) is not None:
-            self._note(replace(planned, num_left=0))
+        if self._planned is not None:
+            self._note(replace(self._planned, num_left=0))
 
     def _opened(self) -> "Store":
         assert self._store is not None, "open comes first"

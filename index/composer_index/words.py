@@ -41,6 +41,18 @@ def query_words(query: str) -> list[str]:
     return [word for word in words if word not in _STOP] or words
 
 
+def written_words(text: str) -> dict[str, str]:
+    """Returns how each of `text`'s words is written where it stands first: `Urls` for url."""
+    written: dict[str, str] = {}
+    for run in _RUN.findall(text):
+        if len(run) <= _MAX_RUN:
+            for part in _PART.findall(run):
+                words = split_words(part)
+                for word in words:
+                    written.setdefault(word, part if len(words) == 1 else word)
+    return written
+
+
 def stem(word: str) -> str:
     """Takes the endings of plurals and verb forms off a lower-case English word.
 

@@ -3,6 +3,7 @@
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from io import BufferedIOBase
 from pathlib import Path
 
 import pytest
@@ -249,6 +250,32 @@ def test_the_table_answers_while_the_server_is_away_and_the_model_when_it_is_bac
     index.search("add up")
     assert len(models.requests) == num_requests + 1
     assert index.status().model_problem == ""
+
+
+def test_the_table_answers_when_the_server_drips_its_vector(
+    index: RootIndex, models: FakeModels, monkeypatch: pytest.MonkeyPatch
+):
+    index.use_models(served(models), None)
+    index.fill()
+    monkeypatch.setattr("composer_index.embedding.served.QUERY_LIMIT_S", 0.2)
+    is_over = threading.Event()
+
+    def drip(connection: BufferedIOBase) -> None:
+        try:
+            connection.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            for _ in range(500):
+                connection.write(b" ")
+                connection.flush()
+                is_over.wait(0.02)
+        except ConnectionError:
+            is_over.set()
+
+    models.write = drip
+    found = index.search("add up what all articles cost")
+    assert found[0].path == "shop.py"
+    assert "meaning" in found[0].why
+    assert index.status().model_problem == "fake did not answer within 0.2 s"
+    assert is_over.wait(60)
 
 
 def test_a_model_of_other_dimensions_is_filled_in_anew(

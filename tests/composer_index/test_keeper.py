@@ -69,3 +69,46 @@ async def test_a_bug_of_ours_is_told(
             assert await told.get() == {"done": 0, "left": 0}
         await kept.close()
     assert "is not kept current any more: ZeroDivisionError('a bug')" in message
+
+
+async def test_a_store_damaged_under_a_search_is_built_again_with_nothing_else_happening(
+    make_index: Callable[[Path], RootIndex], workspace: Path
+):
+    index = make_index(workspace)
+    with ThreadPoolExecutor(1) as writing:
+        kept = Keeper(index, writing, lambda method, params: None)
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                while not (kept.is_idle and index.definitions("total_price")):
+                    await asyncio.sleep(0.02)
+                for file in list(index.location.rglob("*.lance")):
+                    if file.is_file():
+                        file.unlink()
+                index.search("total price")
+                while not (kept.is_idle and index.definitions("total_price")):
+                    await asyncio.sleep(0.02)
+        finally:
+            await kept.close()
+
+
+async def test_unsaved_text_obeys_a_changed_ignore_file_while_indexing_is_paused(
+    make_index: Callable[[Path], RootIndex], workspace: Path
+):
+    index = make_index(workspace)
+    with ThreadPoolExecutor(1) as writing:
+        kept = Keeper(index, writing, lambda method, params: None)
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                while not kept.is_idle:
+                    await asyncio.sleep(0.02)
+                kept.pause(paused=True)
+                index.set_buffer("new.py", "def sell_umbrella():\n    pass\n")
+                assert index.symbols("umbrella")
+                (workspace / ".composerignore").write_text("new.py\n")
+                while index.symbols("umbrella"):
+                    await asyncio.sleep(0.02)
+                (workspace / ".composerignore").unlink()
+                while not index.symbols("umbrella"):
+                    await asyncio.sleep(0.02)
+        finally:
+            await kept.close()

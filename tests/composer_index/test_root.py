@@ -1,5 +1,6 @@
 """One root's index, from the files to the answers."""
 
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -245,6 +246,96 @@ def test_what_is_left_out_is_counted_by_reason(
     reader.close()
     index.clear()
     assert index.status().skipped == {}
+
+
+@pytest.mark.parametrize("place", [".composerignore", ".gitignore"])
+def test_unsaved_text_of_a_file_that_becomes_hidden(index: RootIndex, workspace: Path, place: str):
+    index.set_buffer("new.py", "def sell_umbrella():\n    return basket\n")
+    index.set_buffer("shop.py", "def sell_boots():\n    pass\n")
+    (workspace / place).write_text("new.py\n")
+    index.review_buffers()
+    assert "new.py" not in paths(index, "sell umbrella")
+    assert index.symbols("umbrella") == []
+    assert index.references("basket") == []
+    assert "new.py" not in {each.path for each in index.related("weather.py", 1)}
+    assert len(index.definitions("sell_boots")) == 1
+    index.set_buffer("new.py", "def sell_umbrella_again():\n    pass\n")
+    assert index.symbols("umbrella") == []
+    (workspace / place).unlink()
+    index.review_buffers()
+    assert len(index.definitions("sell_umbrella_again")) == 1
+    index.set_buffer("new.py", None)
+    index.review_buffers()
+    assert index.symbols("umbrella") == []
+
+
+def test_until_the_first_files_are_stored_their_text_is_searched(
+    make_index: MakeIndex, workspace: Path
+):
+    index = make_index(workspace)
+    index.open()
+    for _ in range(2):
+        assert index.state == "building"
+        assert paths(index, "weather forecast")[0] == "weather.py"
+        index.plan()
+    index.step()
+    assert index.state == "ready"
+    index.close()
+
+
+def test_what_waits_in_an_index_that_is_there_is_searched_by_text(
+    index: RootIndex, workspace: Path
+):
+    names = [f"new_{number}.py" for number in range(root.FEW_CHANGED + 1)]
+    for name in names:
+        (workspace / name).write_text("def rent_bicycle():\n    pass\n")
+    index.note(Batch(paths=frozenset(names[:1])))
+    assert index.state == "ready"
+    index.note(Batch(paths=frozenset(names)))
+    assert index.state == "building"
+    assert paths(index, "rent bicycle")[0] in names
+    assert "shop.py" in paths(index, "total price of articles")
+    while index.step():
+        pass
+    assert index.state == "ready"
+
+
+def damage_data(index: RootIndex) -> None:
+    for file in index.location.rglob("*.lance"):
+        if file.is_file():
+            file.unlink()
+
+
+def remove_store(index: RootIndex) -> None:
+    shutil.rmtree(index.location)
+
+
+def remove_cache(index: RootIndex) -> None:
+    shutil.rmtree(index.location.parent)
+
+
+@pytest.mark.parametrize("damage", [damage_data, remove_store, remove_cache])
+def test_a_store_that_is_damaged_is_planned_anew(
+    index: RootIndex, make_index: MakeIndex, workspace: Path, damage: Callable[[RootIndex], None]
+):
+    emptied = 0
+
+    def note_emptied() -> None:
+        nonlocal emptied
+        emptied += 1
+
+    index.on_emptied = note_emptied
+    damage(index)
+    assert paths(index, "weather forecast")[0] == "weather.py"
+    assert (emptied, index.state) == (1, "building")
+    assert paths(index, "weather forecast")[0] == "weather.py"
+    other = make_index(workspace)
+    other.open()
+    assert not other.status().is_writer
+    index.refresh()
+    assert (emptied, index.state, other.state) == (1, "ready", "ready")
+    assert len(other.definitions("fetch_forecast")) == 1
+    other.close()
 
 
 def test_while_another_builds_text_is_searched_too(

@@ -7,13 +7,13 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from composer_index.files.changes import Batch
 from composer_index.root import RootIndex
 from composer_index.store.errors import StoreError
+from composer_index.store.records import FoundDefinition
 from composer_index.turns import Turns
 from composer_index.worker import keeper, main
 from composer_index.worker.keeper import Keeper
@@ -110,10 +110,13 @@ async def test_a_question_is_answered_before_the_store_is_opened(
     order: list[str] = []
     is_open = threading.Event()
 
-    def search(self: RootIndex, *arguments: Any) -> list[Any]:
-        is_open.wait(HEAD_START_S)
+    def definitions(self: RootIndex, name: str) -> list[FoundDefinition]:
+        is_open.wait(1)
         order.append("answered")
         return []
+
+    def load(self: RootIndex) -> None:
+        self._give_way()  # pyright: ignore[reportPrivateUsage]
 
     def open_store(self: RootIndex) -> None:
         order.append("opened")
@@ -121,12 +124,13 @@ async def test_a_question_is_answered_before_the_store_is_opened(
         raise StoreError("that is enough")
 
     monkeypatch.setattr(main, "Channel", _Channel)
-    monkeypatch.setattr(RootIndex, "search", search)
+    monkeypatch.setattr(RootIndex, "definitions", definitions)
+    monkeypatch.setattr(RootIndex, "load", load)
     monkeypatch.setattr(RootIndex, "open", open_store)
     worker = Worker(tmp_path / "cache")
     root = {"root": str(workspace)}
     await worker.open(root)
-    await worker.search({"query": "anything", "limit": 1})
+    await worker.definitions({"name": "anything"})
     while not is_open.is_set():
         await worker.status({})
     await worker.close(root)

@@ -3,7 +3,7 @@
 import pytest
 
 from composer_index import words
-from composer_index.words import query_words, split_words, stem
+from composer_index.words import query_words, split_words, stem, written_words
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,14 @@ def test_a_question_s_words_are_distinct_and_ask_for_something() -> None:
     assert query_words("Where is the cache of the caches?") == ["wher", "cach"]
     assert query_words("to be or not to be") == ["to", "be", "or", "not"]
     assert query_words("") == []
+
+
+def test_words_are_shown_as_they_are_written() -> None:
+    text = "signedCookies of URLs, signing 网址解析 " + "x" * 500
+    written = written_words(text)
+    assert list(written) == list(dict.fromkeys(split_words(text)))
+    assert [written[word] for word in split_words("sign cookie url")] == [
+        "signed",
+        "Cookies",
+        "URLs",
+    ]

@@ -56,13 +56,14 @@ async def test_what_retrieves_displaces_no_generator(asked: str, held: str):
     await engine.close()
 
 
-def install(data: Path, name: str) -> Path:
-    """Install a tiny model under the catalogue's name; returns its file."""
+def install(data: Path, name: str, unknown: tuple[float, float] = (0, 0)) -> Path:
+    """Install a tiny model under the catalogue's name; returns its file. `unknown` is the embedder's
+    vector of words that it does not know."""
     folder = data / "models" / name
     folder.mkdir(parents=True)
     path = folder / "model.onnx"
     if name == EMBEDDER:
-        write_embedder(path, [(0, 0)] * 4 + [(1, 0), (0, 1), (1, 1)])
+        write_embedder(path, [unknown] * 4 + [(1, 0), (0, 1), (1, 1)])
     else:
         write_reranker(path, [0] * 4 + [1, -1, 2])
     tokenizer = write_tokenizer(folder / "tokenizer.json").read_bytes()

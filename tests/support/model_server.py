@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedIOBase
 from typing import Any
 
 TOPICS = {"money": ("price", "cost", "discount"), "sky": ("forecast", "weather", "tomorrow")}
@@ -27,9 +28,13 @@ class FakeModels:
     """Whether a request's body is refused."""
     spoil: Callable[[list[float]], Any] = lambda vector: vector
     """What becomes of each vector on its way out."""
+    spoil_answer: Callable[[Any], Any] = lambda answer: answer
+    """What becomes of each whole answer on its way out."""
+    write: Callable[[BufferedIOBase], None] | None = None
+    """Writes to the connection, headers included, instead of an answer; then it is closed."""
     before_answer: Callable[[dict[str, Any]], None] = lambda body: None
     """Called with each body, in the request's thread."""
-    score: Callable[[str, str], float | None] = lambda query, text: float(len(text))
+    score: Callable[[str, str], Any] = lambda query, text: float(len(text))
     requests: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """The bodies, in order."""
     priorities: list[str] = field(default_factory=list[str])
@@ -64,7 +69,7 @@ class FakeModels:
                 {"index": n, "relevance_score": self.score(body["query"], text)}
                 for n, text in enumerate(body["documents"])
             ]
-            results.sort(key=lambda result: -(result["relevance_score"] or 0))
+            results.sort(key=lambda result: result["relevance_score"] or 0, reverse=True)
             return 200, {"model": body["model"], "results": results[: body["top_n"]]}
         return 404, {"error": {"message": f"no {path}"}}
 
@@ -85,8 +90,12 @@ def model_server(port: int = 0) -> Generator[FakeModels]:
             models.keys.append(self.headers["Authorization"])
             models.before_answer(body)
             status, value = models.answer(self.path, body)
-            data = json.dumps(value).encode()
+            data = json.dumps(models.spoil_answer(value)).encode()
             try:
+                if models.write is not None:
+                    self.close_connection = True
+                    models.write(self.wfile)
+                    return
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(data)))

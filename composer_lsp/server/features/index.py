@@ -53,7 +53,7 @@ async def search(ls: ComposerServer, *arguments: Any) -> JsonObject:
         raise JsonRpcInvalidParams(f"composer.index.search takes an object, not {options!r}")
     options = cast("JsonObject", options)
     limit = options.get("limit", 10)
-    if not isinstance(limit, int) or not 1 <= limit <= _MAX_RESULTS:
+    if type(limit) is not int or not 1 <= limit <= _MAX_RESULTS:  # A bool is an int as well.
         raise JsonRpcInvalidParams(f"limit is a number from 1 to {_MAX_RESULTS}, not {limit!r}")
     glob, language = _text(options, "glob"), _text(options, "language")
     try:

@@ -1,18 +1,17 @@
 """Vectors by a transformer that a server runs: better than the table's, and a thousand times slower."""
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 
+from composer_index.embedding.answers import MAX_DIM, one_for_each, vectors_of
 from composer_index.embedding.embedder import Vectors
 from composer_index.embedding.server import (
     InputRefusedError,
     ModelServer,
     ModelServerError,
     Priority,
-    listed,
 )
 
 MAX_CHARS = 2400
@@ -22,6 +21,11 @@ MIN_CHARS = 256
 """A text that is refused is shortened down to this."""
 QUERY_LIMIT_S = 2.0
 """A search waits so long for its query's vector before the table answers instead."""
+
+_NUMBER_BYTES = 40
+"""Of one number in an answer, however it is laid out: a double has 24 characters at most."""
+_PROBE = "def main():"
+"""Any model of any use has a vector for this."""
 
 _RECIPE = 1
 """Of how a chunk becomes a text: another recipe's vectors are another model's."""
@@ -82,14 +86,15 @@ class ServedEmbedder:
         """Ask for one vector unless that was done. Raises: ModelServerError."""
         if not self._dim:
             try:
-                self._ask(["def main():"], "background", None)
+                self._ask([_PROBE], "background", None)
             except InputRefusedError as error:
-                self.server.failed(told := ModelServerError(f"{error}. Is it an embedding model?"))
+                question = "" if error.is_failure else ". Is it an embedding model?"
+                self.server.failed(told := ModelServerError(f"{error}{question}"))
                 raise told from error
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Returns a new [len(texts), dim] array of rows of length one; a row of zeros for a text
-        that the server refuses however short it is made.
+        that the server refuses however short it is made, or has nothing but zeros for.
 
         Raises: ModelServerError.
         """
@@ -104,7 +109,7 @@ class ServedEmbedder:
 
     def _embed(self, texts: Sequence[str]) -> Vectors:
         try:
-            return self._ask(texts, "background", None)
+            vectors = self._ask(texts, "background", None, may_be_zero=True)
         except InputRefusedError:
             if len(texts) > 1:
                 middle = len(texts) // 2
@@ -114,59 +119,54 @@ class ServedEmbedder:
                 return self._embed([texts[0][: max(MIN_CHARS, len(texts[0]) // 2)]])
             self._check_health()
             return np.zeros((1, self._dim), np.float32)
+        if not vectors.any(axis=1).all():
+            self._check_health()
+        return vectors
 
     def _check_health(self) -> None:
-        """Is it the text, or does the server refuse everything? Raises: ModelServerError."""
+        """Is it the text, or does the server fail for everything? Raises: ModelServerError."""
         try:
-            self._ask(["def main():"], "background", None)
+            self._ask([_PROBE], "background", None)
         except InputRefusedError as error:
-            self.server.failed(error)
-            raise ModelServerError(str(error)) from error
+            self.server.failed(told := ModelServerError(str(error)))
+            raise told from error
 
-    def _ask(self, texts: Sequence[str], priority: Priority, limit_s: float | None) -> Vectors:
-        body = {"input": list(texts)}
-        answer = self.server.post("embeddings", body, priority=priority, limit_s=limit_s)
-        try:
-            vectors = self._checked(answer, len(texts))
-        except ModelServerError as error:
-            self.server.failed(error)
-            raise
+    def _ask(
+        self,
+        texts: Sequence[str],
+        priority: Priority,
+        limit_s: float | None,
+        *,
+        may_be_zero: bool = False,
+    ) -> Vectors:
+        def read(answer: Mapping[str, Any]) -> Vectors:
+            return self._checked(answer, len(texts), may_be_zero)
+
+        vectors = self.server.post(
+            "embeddings",
+            {"input": list(texts)},
+            read,
+            max_bytes=len(texts) * MAX_DIM * _NUMBER_BYTES,
+            priority=priority,
+            limit_s=limit_s,
+        )
         self._dim = vectors.shape[1]
         return vectors
 
-    def _checked(self, answer: Mapping[str, Any], number: int) -> Vectors:
+    def _checked(self, answer: Mapping[str, Any], number: int, may_be_zero: bool) -> Vectors:
         """The answer's vectors in the order of the texts, of length one."""
         who = f"{self.server.served.origin}, asked for vectors by {self.server.served.model},"
-        items = listed(who, answer, "data")
-        rows: dict[object, object] = {
-            item.get("index", place): item.get("embedding") for place, item in enumerate(items)
-        }
-        if rows.keys() != set(range(number)):
-            raise ModelServerError(f"{who} gave {len(items)} vectors for {number} texts")
-        try:
-            vectors = np.array([_numbers(rows[place]) for place in range(number)], np.float32)
-        except (ValueError, TypeError, OverflowError) as error:
-            raise ModelServerError(f"{who} gave something other than one vector a text") from error
-        if vectors.ndim != 2 or not vectors.shape[1]:
-            raise ModelServerError(f"{who} gave something other than one vector a text")
+        items = one_for_each(who, answer, "data", "vectors", number, is_ordered=True)
+        vectors = vectors_of(who, items)
         if self._dim and vectors.shape[1] != self._dim:
             had, self._dim = self._dim, 0  # The next answer gives it a new name.
             raise ModelServerError(
                 f"{who} gave {vectors.shape[1]} dimensions after {had}: it serves another model "
                 "now, by which everything is embedded anew"
             )
-        if not np.isfinite(vectors).all():
-            raise ModelServerError(f"{who} gave vectors with numbers that are not finite")
-        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        if not may_be_zero and not vectors.any(axis=1).all():
+            raise ModelServerError(f"{who} gave a vector of zeros, by which nothing is found")
         return vectors
-
-
-def _numbers(value: object) -> list[float]:
-    """Raises: TypeError."""
-    if not isinstance(value, list):
-        raise TypeError(value)
-    # JSON has no NaN: some servers write null for it.
-    return [math.nan if each is None else float(each) for each in cast("list[Any]", value)]
 
 
 def _prefixes(model: str) -> tuple[str, str]:

@@ -1,15 +1,18 @@
 """One model behind OpenAI's protocol: the engine of this machine, or any server with a URL.
 
-Synchronous, for threads that may wait. httpx is imported with the first request: it takes 0.2 s.
+Synchronous, for threads that may wait.
 """
 
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from urllib.parse import urlsplit
+
+from composer_index.embedding.exchange import Answer, exchange
+from composer_index.printable import printable
 
 if TYPE_CHECKING:
     import httpx
@@ -17,15 +20,21 @@ if TYPE_CHECKING:
 FIRST_WAIT_S = 2.0
 LONGEST_WAIT_S = 300.0
 """Between tries, while a server fails: the first, and what doubling ends at."""
-_CONNECT_S = 5.0
 _MAX_SAID_CHARS = 300
+_WRAPPING_BYTES = 65_536
+"""Of an answer, around what was asked for."""
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
 Priority = Literal["agent", "background"]
+_Read = TypeVar("_Read")
 
 
 class ModelServerError(OSError):
     """A model does not answer; the message names the server, what it said, and the way out."""
+
+    def __init__(self, message: str) -> None:
+        """`message` may hold what the server said, as it came."""
+        super().__init__(printable(message))
 
 
 class EngineAwayError(ModelServerError):
@@ -34,6 +43,11 @@ class EngineAwayError(ModelServerError):
 
 class InputRefusedError(ModelServerError):
     """It answers, and not to this input: too long, as a rule."""
+
+    def __init__(self, message: str, *, is_failure: bool) -> None:
+        """`is_failure`: the server says that it is at fault itself."""
+        super().__init__(message)
+        self.is_failure = is_failure
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +66,7 @@ class ServedModel:
     api_key: str = field(default="", repr=False)
     """Sent as a bearer token; empty: none is."""
     timeout_s: float = 30.0
-    """How long it may stay silent; 0: without end."""
+    """How long a whole request may take; 0: without end."""
     is_engine: bool = False
     """It is the engine of this machine, which is started when it is needed."""
 
@@ -66,7 +80,7 @@ class ModelServer:
     def __init__(self, served: ServedModel, wake: Callable[[], None] = lambda: None) -> None:
         self.served = served
         self._wake = wake
-        self._client: httpx.Client | None = None
+        self._client: httpx.AsyncClient | None = None
         self._lock = threading.Lock()
         self._num_failures = 0
         self._ready_at = float("-inf")
@@ -82,28 +96,28 @@ class ModelServer:
         """What went wrong last, empty since the last answer."""
         return str(self._last_error or "")
 
-    def close(self) -> None:
-        """Requests that run fail."""
-        with self._lock:
-            if self._client is not None:
-                self._client.close()
-
     def post(
         self,
         path: str,
         body: Mapping[str, Any],
+        read: Callable[[Mapping[str, Any]], _Read],
         *,
+        max_bytes: int,
         priority: Priority = "background",
         limit_s: float | None = None,
-    ) -> dict[str, Any]:
-        """The answer to `body`, the model's name added; at most `limit_s` of silence, if given.
+    ) -> _Read:
+        """What `read` makes of the answer to `body`, the model's name added. `read` raises
+        ModelServerError for an answer that cannot be used, which is a failure like any other.
+
+        The answer has at most `limit_s` seconds if given, else the model's `timeout_s`, and at most
+        `max_bytes` besides what it repeats of the body.
 
         Raises: ModelServerError; at once, and the last one again, while the server is left alone.
         """
         if self._last_error is not None and self.wait_s > 0:
-            raise ModelServerError(str(self._last_error))
+            raise type(self._last_error)(*self._last_error.args)
         try:
-            answer = self._post(path, body, priority, limit_s)
+            answer = read(self._post(path, body, max_bytes, priority, limit_s))
         except InputRefusedError:
             raise
         except ModelServerError as error:
@@ -120,42 +134,61 @@ class ModelServer:
         self._ready_at = time.monotonic() + wait_s
 
     def _post(
-        self, path: str, body: Mapping[str, Any], priority: Priority, limit_s: float | None
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        max_bytes: int,
+        priority: Priority,
+        limit_s: float | None,
     ) -> dict[str, Any]:
+        if not self.served.url:
+            raise self._away("cannot be reached: it is not running")
+        content = json.dumps({"model": self.served.model, **body}).encode("ascii")
+        limit_bytes = max_bytes + len(content) + _WRAPPING_BYTES
+        answer = self._exchange(path, content, limit_bytes, priority, limit_s)
+        if answer.status >= 300:
+            raise self._error(path, answer.status, answer.body)
+        if not answer.is_whole:
+            raise ModelServerError(
+                f"{self.served.origin} answered /v1/{path} with more than {limit_bytes:,} bytes, "
+                "which is more than an answer needs"
+            )
+        return self._object(answer.body)
+
+    def _exchange(
+        self,
+        path: str,
+        content: bytes,
+        max_bytes: int,
+        priority: Priority,
+        limit_s: float | None,
+    ) -> Answer:
         import httpx
 
-        name, silence_s = self.served.origin, limit_s or self.served.timeout_s or None
-        if not self.served.url:
-            raise self._unreachable("it is not running")
-        content = json.dumps({"model": self.served.model, **body}).encode("ascii")
+        name, limit_s = self.served.origin, limit_s or self.served.timeout_s or None
+        headers = {"Content-Type": "application/json", "X-Composer-Priority": priority}
         try:
-            response = self._opened().post(
-                path,
-                content=content,
-                headers={"Content-Type": "application/json", "X-Composer-Priority": priority},
-                timeout=httpx.Timeout(silence_s, connect=min(_CONNECT_S, silence_s or _CONNECT_S)),
+            return exchange(
+                self._opened(), path, content, headers, limit_s=limit_s, max_bytes=max_bytes
             )
-        except httpx.ConnectError as error:
-            raise self._unreachable(str(error)) from error
-        except httpx.TimeoutException as error:
-            raise ModelServerError(f"{name} stayed silent for {silence_s or 0:g} s") from error
+        except TimeoutError as error:
+            raise ModelServerError(f"{name} did not answer within {limit_s or 0:g} s") from error
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            how = "it does not answer" if isinstance(error, httpx.ConnectTimeout) else error
+            raise self._away(f"cannot be reached: {how}") from error
         except httpx.TransportError as error:
-            raise ModelServerError(f"{name} closed the connection: {error}") from error
-        except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:
-            # RuntimeError: the client was closed while the request waited for its turn.
+            raise self._away(f"closed the connection: {error}") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ModelServerError(f"{name} cannot be asked: {error}") from error
-        if response.status_code >= 300:
-            raise self._error(path, response.status_code, response.content)
-        return self._object(response.content)
 
-    def _unreachable(self, why: str) -> ModelServerError:
-        message = f"{self.served.origin} cannot be reached: {why}"
+    def _away(self, how: str) -> ModelServerError:
+        message = f"{self.served.origin} {how}"
         if not self.served.is_engine:
             return ModelServerError(message)
         self._wake()
         return EngineAwayError(message)
 
-    def _opened(self) -> "httpx.Client":
+    def _opened(self) -> "httpx.AsyncClient":
         import httpx
 
         served = self.served
@@ -164,12 +197,15 @@ class ModelServer:
                 key = {"Authorization": f"Bearer {served.api_key}"} if served.api_key else {}
                 is_https = urlsplit(served.url).scheme == "https"
                 is_local = bool(served.socket) or urlsplit(served.url).hostname in _LOCAL_HOSTS
+                transport = None
+                if served.socket:
+                    transport = httpx.AsyncHTTPTransport(uds=served.socket, verify=False)
                 # A proxy of the environment must not see what stays on this machine; nor are the
                 # system's certificates read where none is used.
-                self._client = httpx.Client(
+                self._client = httpx.AsyncClient(
                     base_url=served.url,
                     headers=key,
-                    transport=httpx.HTTPTransport(uds=served.socket) if served.socket else None,
+                    transport=transport,
                     trust_env=not is_local,
                     verify=is_https,
                 )
@@ -183,7 +219,7 @@ class ModelServer:
         if status == 404 and not said:
             return ModelServerError(f"{told}. Does it serve /v1/{path}?")
         if status in (400, 413, 422, 500):
-            return InputRefusedError(told)
+            return InputRefusedError(told, is_failure=status == 500)
         return ModelServerError(told)
 
     def _object(self, body: bytes) -> dict[str, Any]:
@@ -197,16 +233,6 @@ class ModelServer:
                 "base URL of an OpenAI-compatible server?"
             )
         return cast("dict[str, Any]", value)
-
-
-def listed(server: str, answer: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
-    """The list of objects at `key`. Raises: ModelServerError where it is none."""
-    items = answer.get(key)
-    if not isinstance(items, list) or not all(
-        isinstance(item, dict) for item in cast("list[object]", items)
-    ):
-        raise ModelServerError(f"{server} answered without a list of {key}")
-    return cast("list[Mapping[str, Any]]", items)
 
 
 def _said(body: bytes) -> str:

@@ -113,7 +113,11 @@ class Reference:
 
     def _fused(self, query: str) -> dict[int, float]:
         vector = self._embedder.embed([query])[0]
-        return fuse(_best(self._bm25.scores(query_words(query))), _best(self._vectors @ vector))
+        return fuse(
+            _best(self._bm25.scores(query_words(query))),
+            _best(self._vectors @ vector),
+            limit=NUM_CANDIDATES,
+        )
 
     def _places(self, scores: dict[int, float]) -> list[Place]:
         return [self.entries[i].place for i in sorted(scores, key=lambda i: (-scores[i], i))]

@@ -2,7 +2,8 @@
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from composer_index.ignores import git, layered
 from composer_index.ignores.rules import Rules
@@ -67,3 +68,14 @@ def subfolders(folder: str) -> list[str]:
             ]
     except OSError:
         return []
+
+
+def with_targets(files: Iterable[str]) -> set[str]:
+    """Absolute paths of files whose changes are to be watched, of links with what they lead to;
+    their folders without links. Of devices (git's settings may name `/dev/null`) there are none."""
+    found = {
+        os.path.join(os.path.realpath(Path(path).parent), Path(path).name)  # noqa: PTH118
+        for file in files
+        for path in (file, os.path.realpath(file))
+    }
+    return {path for path in found if os.path.isfile(path) or not os.path.exists(path)}  # noqa: PTH110, PTH113

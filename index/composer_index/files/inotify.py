@@ -8,7 +8,6 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
 
 from watchdog.observers.inotify_c import (
     CallbackId,
@@ -20,7 +19,7 @@ from watchdog.observers.inotify_c import (
 )
 
 from composer_index.files.changes import Changes
-from composer_index.files.folders import list_folders
+from composer_index.files.folders import list_folders, with_targets
 from composer_index.ignores import git, layered
 from composer_index.ignores.rules import RULE_FILE_NAMES, Rules
 
@@ -43,7 +42,9 @@ _GONE_SELF = (
 _GIT_STATE = frozenset({"HEAD", "index"})
 _MAX_NUM_EVENTS = 1 << 16
 """Held between two collections."""
-_ID = CallbackId(0)
+_TREE_ID = CallbackId(0)
+_NAMES_IDS = (CallbackId(1), CallbackId(2))
+"""By turns, so that what stays watched never ceases to be."""
 
 
 class InotifyTree:
@@ -62,8 +63,9 @@ class InotifyTree:
         self._paths: dict[WatchDescriptor, str] = {}
         self._descriptors: dict[str, WatchDescriptor] = {}
         self._names: dict[WatchDescriptor, set[str]] = {}
-        """Folders outside of the tree, and the names in them that tell something."""
-        self._outside: dict[str, WatchDescriptor] = {}
+        """Folders, most of them outside of the tree, and the names in them that tell something."""
+        self._named: dict[str, WatchDescriptor] = {}
+        self._names_id, self._former_names_id = _NAMES_IDS
         self._trouble = ""
         self._inotify = InotifyFD()
         self._inotify.start()
@@ -75,16 +77,19 @@ class InotifyTree:
 
     @property
     def num_watches(self) -> int:
-        return len(self._paths) + len(self._names)
+        return len(self._paths.keys() | self._names.keys())
 
     def close(self) -> None:
         self._inotify.stop()
         self._inotify.join()
 
     def watch_all(self) -> bool:
-        """Watches all folders that are not ignored, and no others. Whether there were new ones."""
+        """Watches all folders that are not ignored, and the files that say what is, and no others.
+        Whether there were new ones."""
         self._trouble = ""
-        self._watch_rules()
+        former_names, self._names = self._names, {}
+        self._named.clear()
+        self._names_id, self._former_names_id = self._former_names_id, self._names_id
         if self._is_unsure:
             # A watch may have died with its folder without our hearing of it.
             self._is_unsure = False
@@ -102,7 +107,10 @@ class InotifyTree:
         has_new = len(self._descriptors) > num_before
         for path in unwanted:
             self._forget(path)
-        return has_new
+        self._inotify.remove_callbacks([(each, self._former_names_id) for each in former_names])
+        return has_new or any(
+            names - former_names.get(descriptor, set()) for descriptor, names in self._names.items()
+        )
 
     def collect(self, changes: Changes) -> None:
         """Takes what has happened since. Watches new folders; what is in them then is told of."""
@@ -116,10 +124,11 @@ class InotifyTree:
         for descriptor, mask, name in events:
             if (folder := self._paths.get(descriptor)) is not None:
                 self._take(changes, new, folder, mask, name)
-            elif name in self._names.get(descriptor, ()):
+            if name in self._names.get(descriptor, ()):
                 changes.is_overflow = True
                 changes.are_folders_stale |= name not in _GIT_STATE
             if mask & InotifyConstants.IN_IGNORED:
+                changes.are_folders_stale |= descriptor in self._names
                 self._drop(descriptor)
         self._watch_new(changes, list(new))
 
@@ -194,7 +203,7 @@ class InotifyTree:
         """False if there is no room for more. A folder that is gone or cannot be read is none."""
         if path in self._descriptors:
             return True
-        descriptor = self._added(self._rules.absolute(path))
+        descriptor = self._added(self._rules.absolute(path), _TREE_ID)
         if descriptor is None:
             return not self._trouble
         former = self._paths.get(descriptor)
@@ -204,14 +213,14 @@ class InotifyTree:
         self._descriptors[path] = descriptor
         return True
 
-    def _added(self, folder: str) -> WatchDescriptor | None:
+    def _added(self, folder: str, number: CallbackId) -> WatchDescriptor | None:
         if self.num_watches >= self._max_num_watches:
             self._trouble = f"more than {self._max_num_watches} folders"
             return None
         if not os.access(folder, os.R_OK):
             return None
         try:
-            descriptor = self._inotify.add_callback(os.fsencode(folder), _MASK, self, _ID)
+            descriptor = self._inotify.add_callback(os.fsencode(folder), _MASK, self, number)
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 self._trouble = "the system's limit fs.inotify.max_user_watches is reached"
@@ -222,24 +231,23 @@ class InotifyTree:
         try:
             repository = git.find_repository(self._rules.absolute(path))
         except git.GitError:
-            return
-        self._watch_names(repository.git_dir, _GIT_STATE)
-        self._watch_names(f"{repository.common_dir}/info", {"exclude"})
-
-    def _watch_rules(self) -> None:
-        for descriptor in list(self._names):
-            self._inotify.remove_callbacks([(descriptor, _ID)])
-        self._names.clear()
-        self._outside.clear()
-        if (excludes := git.excludes_file()) is not None:
-            self._watch_names(str(Path(excludes).parent), {Path(excludes).name})
+            files = set[str]() if path else git.user_rule_files()
+        else:
+            self._watch_names(repository.git_dir, _GIT_STATE)
+            files = repository.rule_files
+        for file in with_targets(files):
+            folder, name = os.path.split(file)
+            while not os.path.isdir(folder):  # noqa: PTH112 - any error is a no
+                folder, name = os.path.split(folder)  # It may appear.
+            self._watch_names(folder, {name})
 
     def _watch_names(self, folder: str, names: frozenset[str] | set[str]) -> None:
-        descriptor = self._outside.get(folder)
+        folder = os.path.realpath(folder)
+        descriptor = self._named.get(folder)
         if descriptor is None:
-            descriptor = self._added(folder)
-        if descriptor is not None and descriptor not in self._paths:
-            self._outside[folder] = descriptor
+            descriptor = self._added(folder, self._names_id)
+        if descriptor is not None:
+            self._named[folder] = descriptor
             self._names.setdefault(descriptor, set()).update(names)
 
     def _forget(self, path: str, *, is_moved: bool = False) -> None:
@@ -252,7 +260,7 @@ class InotifyTree:
             descriptor = self._descriptors.pop(below, None)
             if descriptor is not None:
                 self._paths.pop(descriptor, None)
-                self._inotify.remove_callbacks([(descriptor, _ID)])
+                self._inotify.remove_callbacks([(descriptor, _TREE_ID)])
 
     def _drop(self, descriptor: WatchDescriptor) -> None:
         """A watch that the system has taken away, with its folder."""

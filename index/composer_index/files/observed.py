@@ -11,10 +11,11 @@ from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 
 from composer_index.files.changes import Changes
+from composer_index.files.folders import with_targets
 from composer_index.ignores import git
 from composer_index.ignores.rules import RULE_FILE_NAMES, Rules
 
-_GIT_STATE = ("HEAD", "index", "info/exclude")
+_GIT_STATE = ("HEAD", "index")
 _KINDS = frozenset({"created", "modified", "closed", "deleted", "moved"})
 _MAX_NUM_EVENTS = 1 << 16
 
@@ -27,7 +28,8 @@ class ObservedTree(FileSystemEventHandler):
         self._rules = rules
         self._wake = wake
         self._events: list[tuple[str, bool, bool]] = []
-        self._git_dirs: tuple[str, ...] = ()
+        self._telling = set[str]()
+        """Files that tell more than of themselves."""
         self._observer = Observer()
         self._observer.schedule(self, rules.root, recursive=True)
         self._observer.start()
@@ -41,15 +43,19 @@ class ObservedTree(FileSystemEventHandler):
         self._observer.join()
 
     def watch_all(self) -> bool:
+        former = self._telling
         try:
             repository = git.find_repository(self._rules.root)
         except git.GitError:
-            return False
-        self._git_dirs = (repository.git_dir, repository.common_dir)
-        for folder in dict.fromkeys(self._git_dirs):
-            if self._rules.relative(folder) is None:
+            files = git.user_rule_files()
+        else:
+            state = {f"{repository.git_dir}/{name}" for name in _GIT_STATE}
+            files = repository.rule_files | state
+        self._telling = with_targets(files)
+        for folder in {str(Path(file).parent) for file in self._telling}:
+            if self._rules.relative(folder) is None and Path(folder).is_dir():
                 self._observer.schedule(self, folder)
-        return False
+        return not self._telling <= former
 
     def collect(self, changes: Changes) -> None:
         events, self._events = self._events, []
@@ -67,11 +73,9 @@ class ObservedTree(FileSystemEventHandler):
         self._wake()
 
     def _take(self, changes: Changes, path: str, *, is_folder: bool, is_gone: bool) -> None:
-        if any(
-            Path(path) == Path(folder, name) for folder in self._git_dirs for name in _GIT_STATE
-        ):
+        if path in self._telling:
             changes.is_overflow = True
-            return
+            changes.are_folders_stale |= Path(path).name not in _GIT_STATE
         relative = self._rules.relative(path)
         if relative is None or ".git" in relative.split("/"):
             return

@@ -81,7 +81,14 @@ class Repository:
     git_dir: str
     """Holds `HEAD` and `index`. Outside of the work tree for a linked one or a submodule."""
     common_dir: str
-    """Holds `info/exclude`; the same as `git_dir` but for a linked work tree."""
+    """Holds `config` and `info/exclude`; the same as `git_dir` but for a linked work tree."""
+
+    @property
+    def rule_files(self) -> set[str]:
+        """The files, there or not, whose change may change what is ignored, `.gitignore` aside."""
+        own = {f"{self.git_dir}/config.worktree", f"{self.common_dir}/config"}
+        exclude = f"{self.common_dir}/info/exclude"
+        return own | {exclude} | user_rule_files(self.toplevel)
 
 
 def find_repository(folder: str) -> Repository:
@@ -145,25 +152,42 @@ def _matching(folder: str, paths: Iterable[str]) -> dict[str, str]:
     }
 
 
-def excludes_file() -> str | None:
-    """The user's own ignore file for all repositories (`core.excludesFile`); it need not exist."""
+def excludes_file(toplevel: str = os.sep) -> str | None:
+    """The user's own ignore file (`core.excludesFile`) for a work tree, or for all that do not name
+    their own; it need not exist."""
+    arguments = ("--type=path", "--get", "core.excludesFile")
     try:
-        named = output(
-            os.sep,
-            "config",
-            "--global",
-            "--type=path",
-            "--get",
-            "core.excludesFile",
-            is_one_fine=True,
-        )
+        named = output(toplevel, "config", *arguments, is_one_fine=True)
     except GitError:
         named = b""
     if text := os.fsdecode(named).rstrip("\n"):
-        return text
-    home = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
-    path = Path(home, "git", "ignore")
+        return os.path.normpath(Path(toplevel, text))
+    path = Path(_config_home(), "ignore")
     return str(path) if path.is_absolute() else None
+
+
+def user_rule_files(toplevel: str = os.sep) -> set[str]:
+    """The files, there or not, outside of a work tree that say what is ignored in it, or in all."""
+    excludes = excludes_file(toplevel)
+    return _config_files(toplevel) | ({excludes} if excludes else set())
+
+
+def _config_files(toplevel: str) -> set[str]:
+    """The files, there or not, that git's settings for a work tree come from, those of its own git
+    folder left out."""
+    home = os.environ.get("GIT_CONFIG_GLOBAL")
+    found = [home] if home else ["~/.gitconfig", _config_home() / "config"]
+    arguments = ("--list", "--name-only", "--show-origin", "-z")
+    try:
+        origins = os.fsdecode(output(toplevel, "config", *arguments)).split("\0")[0::2]
+    except GitError:
+        origins = []
+    found += [each.removeprefix("file:") for each in origins if each.startswith("file:")]
+    return {os.path.normpath(Path(toplevel, Path(each).expanduser())) for each in set(found)}
+
+
+def _config_home() -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser(), "git")
 
 
 def recent_paths(folder: str, *, num_commits: int, timeout_s: float = 5.0) -> Iterator[str]:

@@ -21,16 +21,16 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _SET_ITEM = re.compile(r"\[:(?P<name>\w*):\]|\\?(?P<first>.)(?:-(?!\Z)\\?(?P<last>.))?", re.DOTALL)
-_NAMED_SETS = {
+_NAMED_SETS = {  # without the slash
     "alnum": "a-zA-Z0-9",
     "alpha": "a-zA-Z",
     "blank": r" \t",
     "cntrl": r"\x00-\x1f\x7f",
     "digit": "0-9",
-    "graph": r"\x21-\x7e",
+    "graph": r"\x21-\x2e\x30-\x7e",
     "lower": "a-z",
-    "print": r"\x20-\x7e",
-    "punct": r"\x21-\x2f\x3a-\x40\x5b-\x60\x7b-\x7e",
+    "print": r"\x20-\x2e\x30-\x7e",
+    "punct": r"\x21-\x2e\x3a-\x40\x5b-\x60\x7b-\x7e",
     "space": r"\s",
     "upper": "A-Z",
     "xdigit": "0-9a-fA-F",
@@ -71,7 +71,7 @@ def parse_pattern(line: str) -> Pattern | None:
     if not glob:
         raise PatternError(f'"{text}" names nothing')
     try:
-        regex = _regex(glob, is_anchored=is_anchored)
+        regex = path_regex(glob, is_anchored=is_anchored)
     except PatternError as error:
         raise PatternError(f'"{text}" {error}') from None
     return Pattern(text.startswith("!"), is_for_folders, re.compile(regex, re.DOTALL))
@@ -105,8 +105,13 @@ def _without_trailing_spaces(line: str) -> str:
     return line[:end]
 
 
-def _regex(glob: str, *, is_anchored: bool) -> str:
-    """Raises: PatternError, whose message goes on after the pattern."""
+def path_regex(glob: str, *, is_anchored: bool) -> str:
+    """Returns a regular expression for whole paths that `glob`, without a slash at its ends, matches;
+    at any depth unless `is_anchored`. Without atomic groups it means the same, to engines that have
+    none and take no longer for it.
+
+    Raises: PatternError, whose message goes on after the pattern.
+    """
     components = list(_components(glob))
     runs = [""] if is_anchored else ["", ""]
     for number, component in enumerate(components, start=1):
@@ -169,17 +174,26 @@ def _set(text: str) -> str:
     inner = text[1:-1]
     is_negated = inner[:1] in ("!", "^")
     items = "".join(_set_item(item) for item in _SET_ITEM.finditer(inner[is_negated:]))
-    return f"[^/{items}]" if is_negated else f"(?!/)[{items}]"
+    if is_negated:
+        return f"[^/{items}]"
+    return f"[{items}]" if items else r"[^\s\S]"
 
 
 def _set_item(item: re.Match[str]) -> str:
-    name, first, last = item["name"], item["first"], item["last"]
+    """What it stands for, without the slash."""
+    name, first, last = item["name"], item["first"], item["last"] or item["first"]
     if name is not None:
         if name not in _NAMED_SETS:
             raise PatternError(f"names a set [:{name}:] that does not exist")
         return _NAMED_SETS[name]
-    if last is None:
-        return re.escape(first)
     if first > last:
         raise PatternError(f"has a range {first}-{last} that runs backwards")
+    if first <= "/" <= last:
+        return _range(first, ".") + _range("0", last)
+    return _range(first, last)
+
+
+def _range(first: str, last: str) -> str:
+    if first >= last:
+        return re.escape(first) if first == last else ""
     return f"{re.escape(first)}-{re.escape(last)}"

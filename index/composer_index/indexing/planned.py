@@ -19,6 +19,8 @@ class Planned:
     """How many files, by the reason for which they are hidden."""
     num_left: int = 0
     """Files that had to be indexed then; 0 once they are."""
+    num_present: int = 0
+    """Files that the index knew then."""
     model: str = ""
     """The embedding model whose vectors are to be used; empty: the table's."""
     num_unembedded: int = 0
@@ -43,6 +45,7 @@ def read_planned(location: Path) -> Planned | None:
         return Planned(
             left_out=left_out,
             num_left=int(kept["num_left"]),
+            num_present=int(kept["num_present"]),
             model=str(kept["model"]),
             num_unembedded=int(kept["num_unembedded"]),
         )

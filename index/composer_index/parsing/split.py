@@ -67,9 +67,12 @@ def between(pieces: Sequence[Piece], lines: Lines, start: int, end: int) -> list
     first = bisect_right(pieces, start, key=lambda piece: piece.end)
     last = bisect_left(pieces, end, first, key=lambda piece: piece.start)
     kept: list[Piece] = []
-    for piece in pieces[first:last]:
-        rows = max(start, piece.start), min(end, piece.end)
-        kept.append(replace(piece, start=rows[0], end=rows[1], weight=lines.weight(*rows)))
+    for each in pieces[first:last]:
+        piece = each
+        if piece.start < start or piece.end > end:
+            rows = max(start, piece.start), min(end, piece.end)
+            piece = replace(piece, start=rows[0], end=rows[1], weight=lines.weight(*rows))
+        kept.append(piece)
     return kept
 
 

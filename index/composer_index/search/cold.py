@@ -22,8 +22,8 @@ from composer_index.search.result import Result
 from composer_index.search.ripgrep import Line, matching_lines
 from composer_index.search.shadow import Shadow
 from composer_index.store.records import Filter, Hit, StoredChunk
-from composer_index.store.sql import matches
-from composer_index.words import query_words, split_words
+from composer_index.store.sql import glob_within, matches
+from composer_index.words import query_words, split_words, written_words
 
 DEADLINE_S = 1.2
 _MATCHING = 0.7
@@ -66,7 +66,8 @@ def search_text(
     started = time.monotonic()
     words = _wanted(query)
     if path_glob or language:
-        chosen = Filter(path_glob=path_glob or "", language=language or "")
+        glob = glob_within(path_glob or "", str(root))
+        chosen = Filter(path_glob=glob, language=language or "")
         paths = [path for path in paths if matches(chosen, path, language_of(path, b"").id)]
     found = _matching(root, paths, words, started + _MATCHING * deadline_s)
     weights = _Weights(words, found.values(), len(paths))
@@ -76,7 +77,7 @@ def search_text(
     shadow = Shadow(files={file.path: file for file in _parsed(root, best, started + deadline_s)})
     hits = shadow.match_words(words, Filter(), weights)
     ranked = nlargest(k, ((_boosted(query, words, hit), hit) for hit in hits), key=itemgetter(0))
-    return [_result(shadow.chunk(hit.path, hit.ordinal), score, words) for score, hit in ranked]
+    return [_result(shadow.chunk(hit.path, hit.ordinal), score, query) for score, hit in ranked]
 
 
 def _wanted(query: str) -> list[str]:
@@ -177,9 +178,9 @@ def _boosted(query: str, words: Sequence[str], hit: Hit) -> float:
     return hit.score * boost(query, words, candidate)
 
 
-def _result(chunk: StoredChunk, score: float, words: Sequence[str]) -> Result:
-    here = set(split_words(chunk.text))
-    matched = [word for word in words if word in here]
+def _result(chunk: StoredChunk, score: float, query: str) -> Result:
+    here, written = set(split_words(chunk.text)), written_words(query)
+    matched = [written[word] for word in _wanted(query) if word in here]
     why = (f"word: {' '.join(matched)}",) if matched else ("path",)
     return Result(
         path=chunk.path,

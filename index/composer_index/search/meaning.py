@@ -7,13 +7,14 @@ are filled in, while its server is away, and for what has changed since, unsaved
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from composer_index.embedding.embedder import Embedder
 from composer_index.embedding.served import ServedEmbedder
 from composer_index.search.shadow import Shadow
 from composer_index.store.records import Filter, Hit
+from composer_index.words import written_words
 
 if TYPE_CHECKING:
     from composer_index.store.store import Store
@@ -22,6 +23,16 @@ logger = logging.getLogger(__name__)
 
 NUM_CANDIDATES = 100
 """Of each kind of search, before they are fused."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Nearest:
+    hits: list[Hit]
+    """Best first."""
+    is_model: bool
+    """Their scores are a transformer's cosines; else the table's."""
+    unknown: tuple[str, ...] = ()
+    """The words of the query that the table lacks, if it answered."""
 
 
 class Meaning:
@@ -50,26 +61,24 @@ class Meaning:
 
     def nearest(
         self, query: str, chosen: Filter, shadow: Shadow, *, table_only: bool = False
-    ) -> list[Hit]:
-        """Returns the chunks most like the query, best first; `table_only`: whatever models there
-        are."""
+    ) -> Nearest:
+        """Returns the chunks most like the query; `table_only`: whatever models there are."""
         served = None if table_only else self._served
         by_model = served and self._by_model(
             served[0], query, replace(chosen, without=shadow.paths)
         )
         by_table = self._by_table(query, chosen, shadow)
         if served is None or by_model is None:
-            return by_table
+            return Nearest(hits=by_table, is_model=False, unknown=self._unknown(query))
         _, is_waiting = served
-        # What the model has no vectors for is ranked by the table, on the model's scale.
-        ratio = _best(by_model) / _best(by_table)
         rest = [
-            replace(hit, score=hit.score * ratio)
-            for hit in by_table
+            hit
+            for hit in _on_scale_of(by_model, by_table)
             if hit.path in shadow.paths or is_waiting(hit.path)
         ]
         waiting = {hit.path for hit in rest}
-        return _sorted([hit for hit in by_model if hit.path not in waiting] + rest)
+        current = [hit for hit in by_model if hit.path not in waiting]
+        return Nearest(hits=_sorted(current + rest), is_model=True)
 
     def _by_model(self, served: ServedEmbedder, query: str, chosen: Filter) -> list[Hit] | None:
         """None where the model does not answer."""
@@ -94,15 +103,34 @@ class Meaning:
         except OSError as error:
             logger.warning("search goes without meaning: %s", error)
             return []
+        if not vector.any():
+            return []
         stored = replace(chosen, without=shadow.paths)
         hits = self._store.nearest(self._table.name, vector, NUM_CANDIDATES, stored)
         return _sorted(hits + shadow.nearest(vector, chosen))
 
+    def _unknown(self, query: str) -> tuple[str, ...]:
+        if self._table is None:
+            return ()
+        written = written_words(query)
+        try:
+            vectors = self._table.embed(list(written.values()))
+        except OSError:  # It is logged by then.
+            return ()
+        return tuple(
+            word for word, vector in zip(written, vectors, strict=True) if not vector.any()
+        )
 
-def _best(hits: list[Hit]) -> float:
-    """The best score; 1 where none is above 0, so that it can be divided by."""
-    best = max((hit.score for hit in hits), default=0.0)
-    return best if best > 0 else 1.0
+
+def _on_scale_of(by_model: list[Hit], by_table: list[Hit]) -> list[Hit]:
+    """The table's hits with the best and the last scored as the model's are, the others between:
+    for what the model has no vectors for."""
+    if not by_table:
+        return []
+    best, last = by_model[0].score, by_model[-1].score
+    from_best, from_last = by_table[0].score, by_table[-1].score
+    ratio = (best - last) / (from_best - from_last) if from_best > from_last else 0.0
+    return [replace(hit, score=best - (from_best - hit.score) * ratio) for hit in by_table]
 
 
 def _sorted(hits: list[Hit]) -> list[Hit]:

@@ -68,7 +68,7 @@ class Searcher:
             self.meaning.nearest, query, chosen, shadow, table_only=table_only
         )
         by_words = self._by_words(words, chosen, shadow)
-        return Candidates(by_words=by_words, by_meaning=meaning.result(), shadow=shadow)
+        return Candidates(by_words=by_words, nearest=meaning.result(), shadow=shadow)
 
     def chunks(self, hits: Sequence[Hit], shadow: Shadow) -> dict[_Key, StoredChunk]:
         """Returns the chunks of candidates by path and ordinal, without those that were replaced

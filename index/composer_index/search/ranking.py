@@ -3,23 +3,27 @@
 What the roots' searches found is fused once, over all of them, so a root in which nothing matches
 well gets nothing near the top. For that scores have to be comparable: cosines of one embedder are,
 and BM25 is once it goes by the words of all roots together.
+
+A query without spaces is a name. Its places come first where all of its words are, then where some
+are: meaning orders them, and what follows.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from composer_index.search.boost import Candidate, boost
 from composer_index.search.fuse import fuse
-from composer_index.search.meaning import NUM_CANDIDATES
+from composer_index.search.meaning import NUM_CANDIDATES, Nearest
 from composer_index.search.rerank import DEPTH as RERANK_DEPTH
 from composer_index.search.rerank import is_question, reranked
 from composer_index.search.result import Result
-from composer_index.search.shadow import Shadow, Weights, bm25
+from composer_index.search.shadow import Shadow, bm25
+from composer_index.search.weights import Together
 from composer_index.store.records import Filter, Hit, StoredChunk
-from composer_index.words import query_words, split_words
+from composer_index.store.sql import glob_within
+from composer_index.words import query_words, split_words, written_words
 
 if TYPE_CHECKING:
     from composer_index.search.query import Searcher
@@ -36,7 +40,7 @@ class Candidates:
     """What one root has to offer."""
 
     by_words: Sequence[Hit]
-    by_meaning: Sequence[Hit]
+    nearest: Nearest
     shadow: Shadow
     """That they were found with."""
 
@@ -54,25 +58,51 @@ def search_all(
     Raises: GlobError.
     """
     words = query_words(query)
+    if not words:
+        return []
     chosen = Filter(path_glob=path_glob or "", language=language or "")
     found = _candidates(searchers, query, words, chosen)
     by_words = _keyed({root: each.by_words for root, each in found.items()})
-    by_meaning = _keyed({root: each.by_meaning for root, each in found.items()})
+    by_meaning = _keyed({root: each.nearest.hits for root, each in found.items()})
     hits = {**by_meaning, **by_words}
-    fused = fuse(_scores(by_words), _scores(by_meaning))
-    ranking = [(key, score * _boost(query, words, hits[key])) for key, score in fused.items()]
-    ranking.sort(key=lambda each: -each[1])
+    unknown = {word for each in found.values() for word in each.nearest.unknown}
+    fused = fuse(
+        _scores(by_words),
+        _scores(by_meaning),
+        limit=NUM_CANDIDATES,
+        is_model=any(each.nearest.is_model for each in found.values()),
+        share=_together(searchers).share(words, unknown),
+    )
+    boosted = {key: score * _boost(query, words, hits[key]) for key, score in fused.items()}
+    num_words = {} if is_question(query) else _num_words(searchers, found, by_words, words)
+    ranking = sorted(boosted.items(), key=lambda each: (-num_words.get(each[0], 0), -each[1]))
     reranker = next((each.reranker for each in searchers.values() if each.reranker), None)
     reranker = reranker if is_question(query) else None
     wanted = max(k, RERANK_DEPTH) if reranker else k
     best = ranking[: wanted + _SPARE]
     chunks = _chunks(searchers, found, [(key[0], hits[key]) for key, _ in best])
     results = [
-        _result(key[0], chunks[key], score, words, is_meant=key in by_meaning)
+        _result(key[0], chunks[key], score, _why(chunks[key], query, is_meant=key in by_meaning))
         for key, score in best
         if key in chunks
     ]
     return (reranked(reranker, query, results[:wanted]) if reranker else results)[:k]
+
+
+def _num_words(
+    searchers: Mapping[str, "Searcher"],
+    found: Mapping[str, Candidates],
+    by_words: Mapping[_Key, Hit],
+    words: Sequence[str],
+) -> dict[_Key, int]:
+    """1 for what has some of the words, 2 for what has all of them."""
+    numbers = dict.fromkeys(by_words, 1)
+    for root, searcher in searchers.items():
+        hits = [hit for (of, *_), hit in by_words.items() if of == root]
+        have = searcher.words_of(hits, found[root].shadow)
+        whole = {(root, *key): 2 for key, here in have.items() if set(words).issubset(here)}
+        numbers |= whole
+    return numbers
 
 
 def _chunks(
@@ -93,11 +123,16 @@ def _candidates(
     # Where the roots' stores are filled by different models, the table is what they have in common.
     table_only = len({searcher.meaning.answering for searcher in searchers.values()}) > 1
     found = {
-        root: searcher.candidates(query, words, chosen, table_only=table_only)
+        root: searcher.candidates(
+            query,
+            words,
+            replace(chosen, path_glob=glob_within(chosen.path_glob, root)),
+            table_only=table_only,
+        )
         for root, searcher in searchers.items()
     }
     if len(found) > 1:
-        weights = _Together([searcher.weights for searcher in searchers.values()])
+        weights = _together(searchers)
         wanted = set(words)
         for root, each in found.items():
             have = searchers[root].words_of(each.by_words, each.shadow)
@@ -110,43 +145,8 @@ def _candidates(
     return found
 
 
-class CountedWeights(Weights, Protocol):
-    """Weights that know how many chunks they are of."""
-
-    def num_chunks(self) -> int:
-        """Returns the number of chunks."""
-        ...
-
-
-class _Together:
-    """The weights that one store of all would have."""
-
-    def __init__(self, each: Sequence[CountedWeights]) -> None:
-        self._each = each
-        self._numbers = [one.num_chunks() for one in each]
-        self._found: dict[str, float] = {}
-
-    def weight(self, word: str) -> float:
-        if word not in self._found:
-            number = sum(self._numbers)
-            having = sum(
-                _num_having(one.weight(word), count)
-                for one, count in zip(self._each, self._numbers, strict=True)
-            )
-            self._found[word] = math.log(1 + (number - having + 0.5) / (having + 0.5))
-        return self._found[word]
-
-    def average_length(self) -> float:
-        lengths = (
-            one.average_length() * count
-            for one, count in zip(self._each, self._numbers, strict=True)
-        )
-        return max(1.0, sum(lengths) / max(1, sum(self._numbers)))
-
-
-def _num_having(weight: float, number: int) -> float:
-    """The chunks that have a word, of `number`, by its inverse document frequency."""
-    return min(float(number), max(0.0, (number + 1) / math.exp(weight) - 0.5))
+def _together(searchers: Mapping[str, "Searcher"]) -> Together:
+    return Together([searcher.weights for searcher in searchers.values()])
 
 
 def _keyed(found: Mapping[str, Sequence[Hit]]) -> dict[_Key, Hit]:
@@ -171,9 +171,7 @@ def _boost(query: str, words: Sequence[str], hit: Hit) -> float:
     return boost(query, words, candidate)
 
 
-def _result(
-    root: str, chunk: StoredChunk, score: float, words: Sequence[str], *, is_meant: bool
-) -> Result:
+def _result(root: str, chunk: StoredChunk, score: float, reasons: tuple[str, ...]) -> Result:
     return Result(
         root=root,
         path=chunk.path,
@@ -183,19 +181,19 @@ def _result(
         signature=chunk.signature,
         language=chunk.language,
         score=score,
-        why=_why(chunk, words, is_meant=is_meant),
+        why=reasons,
         text=chunk.text,
     )
 
 
-def _why(chunk: StoredChunk, words: Sequence[str], *, is_meant: bool) -> tuple[str, ...]:
-    wanted = set(words)
+def _why(chunk: StoredChunk, query: str, *, is_meant: bool) -> tuple[str, ...]:
+    words, written = query_words(query), written_words(query)
     here = set(split_words(chunk.text))
-    matched = [word for word in words if word in here]
+    matched = [written[word] for word in words if word in here]
     reasons = [
         (f"word: {' '.join(matched)}", bool(matched)),
-        ("symbol", not wanted.isdisjoint(split_words(chunk.symbol))),
-        ("path", not wanted.isdisjoint(split_words(chunk.path))),
+        ("symbol", not set(words).isdisjoint(split_words(chunk.symbol))),
+        ("path", not set(words).isdisjoint(split_words(chunk.path))),
         ("meaning", is_meant),
     ]
     return tuple(reason for reason, holds in reasons if holds)

@@ -1,25 +1,32 @@
 """A second, slower look at the best results, by a model that reads query and text together."""
 
 import logging
-import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
-from composer_index.embedding.server import ModelServer, ModelServerError, listed
+from composer_index.embedding.answers import one_for_each, scores_of
+from composer_index.embedding.server import ModelServer, ModelServerError
 from composer_index.search.result import Result
 
 logger = logging.getLogger(__name__)
 
 DEPTH = 30
 """Results that are read again."""
+_SMOOTHING = 5
+"""Of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009): how little the first places differ.
+Rerankers were trained on prose, and alone do worse on code than what they are given."""
 _LATE_S = 30.0
 """How long an answer is waited for that no search waits for any more: the first one may have to load
 the model, and the next has use of that."""
 MAX_CHARS = 1000
 """Of a text, its path and symbol included: a cross-encoder's time grows with them."""
+
+
+_ITEM_BYTES = 1024
+"""Of one score in an answer, besides the text, which some servers repeat."""
 
 
 class Reranker(Protocol):
@@ -61,12 +68,20 @@ class ServedReranker:
         body = {"query": query, "documents": list(texts), "top_n": len(texts)}
         limit_s = self._limit_s and max(self._limit_s, _LATE_S)
         started = time.monotonic()
-        answer = self.server.post("rerank", body, priority="agent", limit_s=limit_s)
-        try:
-            scores = self._checked(answer, len(texts))
-        except ModelServerError as error:
-            self.server.failed(error)
-            raise
+
+        def read(answer: Mapping[str, Any]) -> Sequence[float]:
+            who = f"{self.server.served.origin}, asked to rerank by {self.server.served.model},"
+            items = one_for_each(who, answer, "results", "scores", len(texts), is_ordered=False)
+            return scores_of(who, items)
+
+        scores = self.server.post(
+            "rerank",
+            body,
+            read,
+            max_bytes=len(texts) * _ITEM_BYTES,
+            priority="agent",
+            limit_s=limit_s,
+        )
         if self._limit_s and time.monotonic() - started > self._limit_s:
             self.server.failed(self._late())  # It is spared work that comes to nothing.
         return scores
@@ -76,18 +91,6 @@ class ServedReranker:
             f"{self.server.served.origin} did not rerank within {self._limit_s or 0:g} s"
         )
 
-    def _checked(self, answer: dict[str, object], number: int) -> Sequence[float]:
-        who = f"{self.server.served.origin}, asked to rerank by {self.server.served.model},"
-        scores: dict[object, float] = {}
-        for item in listed(who, answer, "results"):
-            score = item.get("relevance_score")
-            if not isinstance(score, int | float) or not math.isfinite(score):
-                raise ModelServerError(f"{who} gave a score that is no number: {score!r}")
-            scores[item.get("index")] = float(score)
-        if scores.keys() != set(range(number)):
-            raise ModelServerError(f"{who} gave {len(scores)} scores for {number} texts")
-        return [scores[place] for place in range(number)]
-
 
 def is_question(query: str) -> bool:
     """Whether reranking may help: one word names something, and words find it."""
@@ -95,9 +98,9 @@ def is_question(query: str) -> bool:
 
 
 def reranked(reranker: Reranker, query: str, results: Sequence[Result]) -> list[Result]:
-    """Returns the first `DEPTH` results by the reranker's scores, the others after them in their
-    order; all as they came if it does not answer."""
-    head, tail = results[:DEPTH], results[DEPTH:]
+    """Returns the first `DEPTH` results in the order that both rankings give, the reranker's and the
+    one they came in, the others after them; all as they came if it does not answer."""
+    head = results[:DEPTH]
     if len(head) < 2:
         return list(results)
     try:
@@ -105,11 +108,14 @@ def reranked(reranker: Reranker, query: str, results: Sequence[Result]) -> list[
     except OSError as error:
         logger.warning("results are not reranked: %s", error)
         return list(results)
-    scored = [replace(each, score=score) for each, score in zip(head, scores, strict=True)]
-    lowest = min(scores)
-    # The tail keeps its order, below: its scores are of another scale.
-    below = [replace(each, score=lowest - 1 - rank) for rank, each in enumerate(tail)]
-    return sorted(scored, key=lambda each: -each.score) + below
+    order = sorted(range(len(head)), key=lambda place: -scores[place])
+    fused = [1 / (_SMOOTHING + place) for place in range(len(results))]
+    for rank, place in enumerate(order):
+        fused[place] += 1 / (_SMOOTHING + rank)
+    # Of equals the one comes first that the reranker prefers.
+    places = [*order, *range(len(head), len(results))]
+    places.sort(key=lambda place: -fused[place])
+    return [replace(results[place], score=fused[place]) for place in places]
 
 
 def _shown(result: Result) -> str:

@@ -30,6 +30,11 @@ class WriterLock:
             return False
         return True
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether its file was deleted: another process could take the lock as well."""
+        return not Path(self._lock.lock_file).exists()
+
     def release(self) -> None:
         """Does nothing where it is not held."""
         self._lock.release()

@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
+from composer_index.ignores.patterns import PatternError, path_regex
 from composer_index.store.records import Filter
 
 _UNDECODABLE = re.compile("[\udc80-\udcff]")
 _ESCAPED = re.compile("\0([0-9a-f]{2})")
+_SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$&~#-]")
 
 
 class GlobError(Exception):
@@ -53,8 +56,7 @@ def ends_with(endings: Iterable[str]) -> str:
     """Returns the condition that the path's last components are one of `endings`; one with `/` at
     the end is any file of that folder."""
     literals = [
-        "".join(map(_literal, encode_path(end))) + ("[^/]*" if end.endswith("/") else "")
-        for end in endings
+        _literal(encode_path(end)) + ("[^/]*" if end.endswith("/") else "") for end in endings
     ]
     pattern = f"(^|/)({'|'.join(literals)})$"
     return f"regexp_like(path, {quote(pattern)})"
@@ -75,13 +77,18 @@ def condition(chosen: Filter) -> str:
 def _glob_conditions(glob: str) -> list[str]:
     """The folder that the glob begins with as a range, which the index on paths answers, and the
     rest as a pattern, which is matched row by row."""
-    folder = re.match(r"(?:[^*?\[\]{}/]+/)*", encode_path(glob.removeprefix("./").lstrip("/")))
-    prefix = folder[0] if folder else ""
+    pattern = glob_pattern(glob)
+    folder = _FOLDER.match(encode_path(glob))
+    prefix = folder[1] if folder else ""
     # "0" is the character after "/".
     within = [f"path >= {quote(prefix)} AND path < {quote(prefix[:-1] + '0')}"] if prefix else []
-    if prefix and glob.removeprefix("./").lstrip("/")[len(prefix) :] in ("", "**"):
+    if folder and prefix and encode_path(glob)[folder.end() :] == "**":
         return within
-    return [*within, f"regexp_like(path, {quote(glob_pattern(glob))})"]
+    return [*within, f"regexp_like(path, {quote(pattern)})"]
+
+
+_FOLDER = re.compile(r"(?:\./|/)?+((?:[^*?\\\[\]{}/]+/)+)(?!\Z)")
+"""Of an anchored glob, as far as it is literal."""
 
 
 def matches(chosen: Filter, path: str, language: str) -> bool:
@@ -89,48 +96,82 @@ def matches(chosen: Filter, path: str, language: str) -> bool:
     `condition` has it."""
     if path in chosen.without or chosen.language not in ("", language):
         return False
-    pattern = glob_pattern(chosen.path_glob) if chosen.path_glob else ""
-    return re.search(pattern, encode_path(path), re.DOTALL) is not None
+    return not chosen.path_glob or bool(_compiled(chosen.path_glob).fullmatch(encode_path(path)))
 
 
+def glob_within(glob: str, root: str) -> str:
+    """Returns `glob` relative to `root`, if it is that folder's whole path or goes on from there."""
+    rest = glob.removeprefix(root.rstrip("/")) if root else glob
+    return (rest or "/") if rest != glob and rest[:1] in ("", "/") else glob
+
+
+@lru_cache(maxsize=64)
 def glob_pattern(glob: str) -> str:
-    """Returns an anchored regular expression for encoded paths, valid in Rust and in Python.
+    """Returns an anchored regular expression for encoded paths, valid in Rust.
 
-    Gitignore's meaning: without a slash, the name at any depth; `/` at the end, everything below.
+    Gitignore's meaning, of files: without a slash, the name at any depth; `/` at the end, everything
+    below. Beside that `{a,b}` is either, `./` the root, and `.` everything.
     Raises: GlobError.
     """
-    glob = encode_path(glob).removeprefix("./")
-    anchored = glob.startswith("/") or "/" in glob.rstrip("/")
-    glob = glob.lstrip("/")
-    if glob.endswith("/"):
-        glob += "**"
-    body = "".join(map(_translate, _TOKEN.findall(glob)))
-    pattern = f"^{'' if anchored else '(?:.*/)?'}{body}$"
+    return f"^(?s:{_regex(glob).replace('(?>', '(?:')})$"
+
+
+@lru_cache(maxsize=64)
+def _compiled(glob: str) -> re.Pattern[str]:
+    return re.compile(_regex(glob), re.DOTALL)
+
+
+def _regex(glob: str) -> str:
+    if len(glob) > MAX_GLOB:
+        raise GlobError(f"{glob[:20]!a}… is no glob: it has more than {MAX_GLOB:,} characters")
     try:
-        re.compile(pattern)
-    except re.error as error:
-        raise GlobError(f"{glob!a} is no glob: {error.msg}") from error
-    return pattern
+        return "|".join(map(_plain_regex, _alternatives(encode_path(glob))))
+    except PatternError as error:
+        raise GlobError(f"{glob!a} is no glob: it {error}") from error
 
 
-_TOKEN = re.compile(r"\*\*/|/\*\*$|\*\*|\*|\?|\[!?\]?[^\]]*\]|\{[^{}]*\}|.", re.DOTALL)
+def _plain_regex(glob: str) -> str:
+    if glob in (".", "./", "/"):
+        return ".+"
+    glob = re.sub(r"^\./", "/", glob)
+    name = glob.removesuffix("/")
+    regex = path_regex(name.removeprefix("/"), is_anchored="/" in name)
+    return f"{regex}/.+" if glob.endswith("/") else regex
 
 
-def _translate(token: str) -> str:
-    if token in _WILDCARDS:
-        return _WILDCARDS[token]
-    if len(token) > 2 and token[0] == "[":
-        negated = token[1] == "!"
-        inside = re.sub(r"([\\\[\]&~^])", r"\\\1", token[2 if negated else 1 : -1])
-        return f"[{'^' if negated else ''}{inside}]"
-    if len(token) > 1 and token[0] == "{":
-        choices = token[1:-1].split(",")
-        return "(?:" + "|".join("".join(map(_translate, _TOKEN.findall(c))) for c in choices) + ")"
-    return _literal(token)
+def _alternatives(glob: str) -> list[str]:
+    """What the braces of a glob stand for."""
+    opened: list[tuple[list[str], list[str]]] = []
+    """Of each open brace: what stands before it, and the choices so far."""
+    current = [""]
+    for token in _BRACE_TOKEN.findall(glob):
+        if token == "{":
+            opened.append((current, []))
+            current = [""]
+        elif opened and token in ",}":
+            before, choices = opened[-1]
+            choices += current
+            current = [""]
+            if token == "}":
+                opened.pop()
+                current = [start + choice for start in before for choice in choices]
+        else:
+            current = [start + token for start in current]
+        if sum(map(len, current)) > _MAX_EXPANDED:
+            raise PatternError(f"stands for more than {_MAX_EXPANDED:,} characters by its braces")
+    if opened:
+        raise PatternError('has a "{" without its "}"')
+    return current
 
 
-_WILDCARDS = {"**/": "(?:.*/)?", "/**": "/.*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+MAX_GLOB = 1000
+"""Characters."""
+_MAX_EXPANDED = 4000
+"""Characters of all that a glob stands for: Rust refuses expressions that get too large."""
+_BRACE_TOKEN = re.compile(
+    r"\\.|\[[!^]?\]?(?:\\.|\[:\w*:\]|[^\]\\])*\]|[{},]|[^\\\[{},]+|.", re.DOTALL
+)
 
 
-def _literal(char: str) -> str:
-    return re.sub(r"([\\.+*?()|\[\]{}^$&~#-])", r"\\\1", char)
+def _literal(text: str) -> str:
+    return _SPECIAL.sub(r"\\\g<0>", text)

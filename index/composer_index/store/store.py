@@ -107,6 +107,11 @@ class Store:
         return self._lock.is_held
 
     @property
+    def num_present(self) -> int:
+        """How many files it knows, indexed or skipped, where this process writes."""
+        return len(self._present)
+
+    @property
     def embedder(self) -> str:
         """The name of the embedder whose vectors answer; empty before the first vectors."""
         self._attach()
@@ -251,10 +256,15 @@ class Store:
     # Questions: everyone's.
 
     def known_files(self) -> Iterator[KnownFile]:
-        """Yields every file of the store, indexed or skipped."""
+        """Yields every file of the store, indexed or skipped. Raises: StoreBrokenError."""
         self._attach()
-        if self._database is not None:
-            yield from reading.known_files(self._database)
+        database = self._database
+        if database is not None:
+            try:
+                yield from reading.known_files(database)
+            except StoreBrokenError as error:
+                self._repair(str(error), database)
+                raise
 
     def match_words(self, words: Sequence[str], limit: int, chosen: Filter) -> list[Hit]:
         """Returns the best chunks by BM25, best first; `words` are as `query_words` gives them."""
@@ -426,16 +436,18 @@ class Store:
                 if is_last:
                     logger.warning("the index does not answer: %s", error)
                     if not is_refusal(error):
-                        self._repair(str(error))
+                        self._repair(str(error), database)
             except StoreError as error:
                 logger.warning("the index does not answer: %s", error)
                 return nothing
         return nothing
 
-    def _repair(self, reason: str) -> None:
+    def _repair(self, reason: str, broken: Database | None) -> None:
+        """Unless another thread has replaced the `broken` one already."""
         if self._lock.is_held:
-            with self._mutex, suppress(StoreError):
-                self._rebuild(reason)
+            with self._mutex, suppress(StoreError, OSError):
+                if self._database is broken:
+                    self._rebuild(reason)
 
     def _attach(self) -> None:
         """Opens the database that is the current one, unless it is open; None if it cannot be."""
@@ -450,10 +462,12 @@ class Store:
             self._seen = seen
             try:
                 self._open_current()
+                if self._database is None and self._lock.is_held:
+                    raise StoreBrokenError(f"{self._location} is not there any more")
             except (StoreError, ValueError, OSError) as error:
                 logger.warning("the index cannot be opened: %s", error)
                 self._current = self._database = None
-                self._repair(str(error))
+                self._repair(str(error), None)
 
     def _open_current(self) -> None:
         current = schema.read_current(self._location)
@@ -509,6 +523,10 @@ class Store:
     def _begin(self) -> None:
         """An empty database takes the place of the current one."""
         self._location.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._lock.is_lost:
+            self._lock.release()
+            if not self._lock.try_acquire():
+                raise NotWriterError("another window writes this workspace's index")
         numbers = [
             int(path.name[5:]) for path in self._location.glob("data-*") if path.name[5:].isdigit()
         ]

@@ -80,7 +80,7 @@ class Filler:
                 await self._fill_in(backfill)
         except ModelServerError as error:
             if not isinstance(error, EngineAwayError):  # It is being started.
-                self._notice(f"{error}. Search goes on by the index's own vectors meanwhile")
+                self._notice(f"Search goes on by the index's own vectors, because {error}")
             _forget(backfill)
             return backfill.embedder.server.wait_s if backfill else LONGEST_WAIT_S
         except StoreError as error:  # The store has told it.

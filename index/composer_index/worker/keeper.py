@@ -50,13 +50,18 @@ class Keeper:
         self._work.set()
         self._told_notices: set[str] = set()
         self._is_idle = False
+        self._may_hide = asyncio.Event()
+        """What is hidden may be other than it was."""
         self._is_loaded = asyncio.Event()
         self._is_settled = asyncio.Event()
         """The index is open, or will not be."""
         self.on_idle: Callable[[], None] = lambda: None
         """Called whenever nothing is left to be indexed."""
+        self._loop = asyncio.get_running_loop()
+        index.on_emptied = self._on_emptied
         self._tasks = [
             asyncio.create_task(self._keep_current()),
+            asyncio.create_task(self._keep_hidden()),
             asyncio.create_task(self._watch()),
         ]
         for task in self._tasks:
@@ -104,6 +109,18 @@ class Keeper:
     def _take(self, batch: Batch) -> None:
         self._hints = self._hints.merged(batch, max_num_paths=MAX_NUM_PATHS)
         self._work.set()
+        if batch.is_overflow:
+            self._may_hide.set()
+
+    def _on_emptied(self) -> None:
+        self._loop.call_soon_threadsafe(self.reconcile)
+
+    async def _keep_hidden(self) -> None:
+        while True:
+            await self._may_hide.wait()
+            self._may_hide.clear()
+            # Whoever writes, and whatever is indexed or paused meanwhile.
+            await asyncio.to_thread(self.index.review_buffers)
 
     async def _watch(self) -> None:
         # Whoever asks as soon as the folder is open has the machine to himself.

@@ -306,6 +306,7 @@ def main() -> None:
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # It tells of every request.
     asyncio.run(Worker(arguments.cache_dir).run())
     # Threads may be in the middle of a batch; the store survives that, and nobody waits for it.
     os._exit(0)

@@ -1,7 +1,9 @@
 """Vectors by a server: what it is sent, what of its answers is taken, what is told when it fails."""
 
 import math
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from io import BufferedIOBase
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 from composer_index.embedding.served import MAX_CHARS, ServedEmbedder
 from composer_index.embedding.server import (
+    FIRST_WAIT_S,
     EngineAwayError,
     ModelServer,
     ModelServerError,
@@ -16,11 +19,23 @@ from composer_index.embedding.server import (
 )
 from tests.support.model_server import FakeModels, model_server
 
+LIMIT_S = 60
+HEADERS = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n"
+
 
 @pytest.fixture
 def models() -> Iterator[FakeModels]:
     with model_server() as models:
         yield models
+
+
+def with_data(**fields: Any) -> Callable[[Any], Any]:
+    """Changes each of an answer's items."""
+    return lambda answer: {"data": [{**item, **fields} for item in answer["data"]]}
+
+
+def ask(server: ModelServer) -> Mapping[str, Any]:
+    return server.post("embeddings", {"input": ["a"]}, lambda answer: answer, max_bytes=100_000)
 
 
 def served(models: FakeModels, model: str = "tiny", **fields: Any) -> ServedEmbedder:
@@ -118,11 +133,33 @@ def refusing(status: int, message: str):
         ({"fails": refusing(501, "start it with --embeddings")}, "start it with --embeddings"),
         ({"fails": refusing(400, "no such thing")}, "no such thing. Is it an embedding model?"),
         ({"fails": refusing(503, "loading")}, "503: loading"),
+        ({"fails": refusing(500, "model.onnx is damaged")}, "500: model.onnx is damaged$"),
         ({"spoil": lambda vector: [math.nan] * 64}, "not finite"),
         ({"spoil": lambda vector: [None] * 64}, "not finite"),
         ({"spoil": lambda vector: [vector]}, "other than one vector a text"),
         ({"spoil": lambda vector: "abc"}, "other than one vector a text"),
         ({"spoil": lambda vector: []}, "other than one vector a text"),
+        ({"spoil": lambda vector: [True, False] * 4}, "other than one vector a text"),
+        ({"spoil": lambda vector: ["1"] * 8}, "other than one vector a text"),
+        ({"spoil": lambda vector: [10**400] * 8}, "not finite"),
+        ({"spoil": lambda vector: [1e38] * 8}, "a vector of length 3e\\+38"),
+        ({"spoil": lambda vector: [1e308] * 8}, "a vector of length inf"),
+        ({"spoil": lambda vector: [0] * 8}, "a vector of zeros"),
+        ({"spoil": lambda vector: [0.5]}, "vectors of 1 numbers.* Is it an embedding model"),
+        ({"spoil": lambda vector: [0.5] * 8193}, "vectors of 8,193 numbers"),
+        ({"spoil_answer": with_data(index=[0])}, "which text each is for"),
+        ({"spoil_answer": with_data(index=False)}, "which text each is for"),
+        ({"spoil_answer": with_data(index=0.0)}, "which text each is for"),
+        ({"spoil_answer": with_data(index=1)}, "which text each is for"),
+        ({"spoil_answer": lambda answer: {"data": []}}, "gave 0 vectors for 1 texts"),
+        ({"spoil_answer": lambda answer: {"data": answer["data"] * 2}}, "gave 2 vectors"),
+        ({"spoil_answer": lambda answer: {"data": ["a"]}}, "without a list of data"),
+        ({"spoil_answer": lambda answer: {"data": {"a": 1}}}, "without a list of data"),
+        ({"spoil_answer": lambda answer: answer["data"]}, "other than a JSON object"),
+        (
+            {"fails": refusing(503, "\x1b]0;mine\x07\x1b[31mred")},
+            r"\\x1b]0;mine\\x07\\x1b\[31mred$",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -146,15 +183,15 @@ def test_a_server_that_fails_is_left_alone_for_growing_spells(models: FakeModels
     for _ in range(3):
         server._ready_at = 0.0  # pyright: ignore[reportPrivateUsage] - the spell is over
         with pytest.raises(ModelServerError):
-            server.post("embeddings", {"input": ["a"]})
+            ask(server)
         waits.append(server.wait_s)
     assert waits[0] < waits[1] < waits[2]
     with pytest.raises(ModelServerError, match="loading"):
-        server.post("embeddings", {"input": ["a"]})
+        ask(server)
     assert len(models.requests) == 3
     server._ready_at = 0.0  # pyright: ignore[reportPrivateUsage]
     models.fails = lambda body: None
-    server.post("embeddings", {"input": ["a"]})
+    ask(server)
     assert (server.wait_s, server.problem) == (0, "")
 
 
@@ -176,7 +213,96 @@ def test_the_engine_is_woken_where_it_is_not_there_and_others_are_not(url: str):
     for is_engine in (True, False):
         at = ServedModel(model="tiny", origin="fake", url=url, is_engine=is_engine)
         embedder = ServedEmbedder(ModelServer(at, lambda: woken.append("woken")))
-        with pytest.raises(ModelServerError, match="fake cannot be reached") as caught:
-            embedder.connect()
-        assert isinstance(caught.value, EngineAwayError) == is_engine
+        for _ in range(2):  # The second time it is told again without a try.
+            with pytest.raises(ModelServerError, match="fake cannot be reached") as caught:
+                embedder.connect()
+            assert isinstance(caught.value, EngineAwayError) == is_engine
     assert woken == ["woken"]
+
+
+def test_an_answer_that_numbers_nothing_is_in_the_order_of_the_texts(models: FakeModels):
+    texts = ["what a price", "the weather"]
+    expected = served(models).embed(texts)
+    models.spoil_answer = lambda answer: {
+        "data": [{"embedding": item["embedding"]} for item in answer["data"][::-1]]
+    }
+    np.testing.assert_array_equal(served(models).embed(texts), expected)
+
+
+def test_a_text_that_the_model_has_zeros_for_has_no_vector(models: FakeModels):
+    vectors = served(models).embed(["fine", "1 + 1"])  # where the fake model knows no word
+    assert [bool(row.any()) for row in vectors] == [True, False]
+
+
+def test_a_server_that_comes_to_give_zeros_is_told(models: FakeModels):
+    embedder = served(models)
+    embedder.connect()
+    models.spoil = lambda vector: [0.0] * len(vector)
+    with pytest.raises(ModelServerError, match="a vector of zeros"):
+        embedder.embed(["text"])
+
+
+def test_a_server_whose_answers_cannot_be_used_is_left_alone_for_growing_spells(
+    models: FakeModels,
+):
+    models.spoil = lambda vector: [None] * 64
+    embedder = served(models)
+    waits: list[float] = []
+    for _ in range(3):
+        embedder.server._ready_at = 0.0  # pyright: ignore[reportPrivateUsage] - the spell is over
+        with pytest.raises(ModelServerError):
+            embedder.connect()
+        waits.append(embedder.server.wait_s)
+    assert waits[0] <= FIRST_WAIT_S < waits[1] < waits[2]
+
+
+@pytest.mark.parametrize("start", [HEADERS + b"X-Slow: ", HEADERS + b"\r\n"], ids=["head", "body"])
+def test_a_server_that_drips_bytes_is_cut_off(models: FakeModels, start: bytes):
+    is_cut_off = threading.Event()
+
+    def drip(connection: BufferedIOBase) -> None:
+        try:
+            connection.write(start)
+            for _ in range(500):
+                connection.write(b" ")
+                connection.flush()
+                is_cut_off.wait(0.02)
+        except ConnectionError:
+            is_cut_off.set()
+
+    models.write = drip
+    with pytest.raises(ModelServerError, match="did not answer within 0.2 s"):
+        served(models, timeout_s=0.2).connect()
+    assert is_cut_off.wait(LIMIT_S)
+
+
+def test_an_answer_without_end_is_cut_off(models: FakeModels):
+    is_cut_off = threading.Event()
+
+    def write(connection: BufferedIOBase) -> None:
+        try:
+            connection.write(HEADERS + b"\r\n")
+            for _ in range(300):
+                connection.write(b" " * 1_000_000)
+        except ConnectionError:
+            is_cut_off.set()
+
+    models.write = write
+    with pytest.raises(ModelServerError, match="more than an answer needs"):
+        served(models).connect()
+    assert is_cut_off.wait(LIMIT_S)
+
+
+def test_an_answer_that_is_packed_unasked_is_not_unpacked(models: FakeModels):
+    def write(connection: BufferedIOBase) -> None:
+        headers = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n"
+        connection.write(headers + b"{}")
+
+    models.write = write
+    with pytest.raises(ModelServerError, match="packed, by gzip"):
+        served(models).connect()
+
+
+def test_the_largest_answers_that_are_asked_for_have_room(models: FakeModels):
+    models.spoil = lambda vector: [-1.2345678901234567e-05] * 8192
+    assert served(models).embed(["text"] * 8).shape == (8, 8192)

@@ -16,6 +16,7 @@ from composer_index.files.listing import list_files
 from composer_index.files.observed import ObservedTree
 from composer_index.files.reconcile import reconcile
 from composer_index.files.watch import WatchConfig, Watcher, batches
+from composer_index.ignores import git
 from composer_index.ignores.rules import Rules
 from tests.composer_index.files.trees import (
     TIMEOUT_S,
@@ -82,6 +83,11 @@ def watched(tmp_path: Path) -> Iterator[Callable[..., Watched]]:
     yield make
     for each in made:
         each.watcher.close()
+
+
+def _observed(rules: Rules, wake: Callable[[], None], _: WatchConfig) -> ObservedTree:
+    """For a system that watches a tree at once."""
+    return ObservedTree(rules, wake)
 
 
 def num_watches() -> int:
@@ -205,6 +211,80 @@ def test_an_ignore_file_takes_effect(
     write(config if where == "mine" else root, where, text="x.txt\n")
     wait_until(told.is_overflow, "an overflow")
     assert reconcile(known, list_files(told.rules)).gone == ("sub/x.txt",)
+
+
+def _name_another(root: Path, home: Path) -> None:
+    write(home, "other", text="x.txt\n")
+    run_git(root, "config", "core.excludesFile", (home / "other").as_posix())
+
+
+def _name_another_for_all(root: Path, home: Path) -> None:
+    write(home, "other", text="x.txt\n")
+    run_git(root, "config", "--global", "core.excludesFile", (home / "other").as_posix())
+
+
+def _appear(root: Path, home: Path) -> None:
+    write(home, "git/ignore", text="x.txt\n")
+
+
+def _include(root: Path, home: Path) -> None:
+    write(home, "included", text="[core]\nexcludesFile = other\n")
+    write(root, "other", text="x.txt\n")
+
+
+def _change_its_own(root: Path, home: Path) -> None:
+    write(root, "own", text="x.txt\n")
+
+
+@pytest.mark.parametrize(
+    "change", [_name_another, _name_another_for_all, _appear, _include, _change_its_own]
+)
+@pytest.mark.parametrize("place", ["whole", "linked work tree", "whole tree at once"])
+def test_settings_of_git_take_effect(
+    tmp_path: Path,
+    watched: Callable[..., Watched],
+    monkeypatch: pytest.MonkeyPatch,
+    plain_git: Path,
+    change: Callable[[Path, Path], None],
+    place: str,
+) -> None:
+    home = plain_git.parent
+    root = repository(tmp_path / "r", "a.py")
+    if place == "linked work tree":
+        run_git(root, "worktree", "add", "-q", str(tmp_path / "w"))
+        root = tmp_path / "w"
+    elif place == "whole tree at once":
+        (home / "git").mkdir()
+        monkeypatch.setattr(watch_module, "_tree", _observed)
+    if change is _include:
+        write(home, "included", text="[user]\nname = x\n")
+        run_git(root, "config", "include.path", (home / "included").as_posix())
+    elif change is _change_its_own:
+        write(root, "own")
+        run_git(root, "config", "core.excludesFile", "own")
+    write(root, "sub/x.txt")
+    told = watched(root)
+    known = [(file.path, file.size, file.changed_ns) for file in list_files(told.rules)]
+    change(root, home)
+    wait_until(
+        lambda: told.is_overflow() and "sub/x.txt" in reconcile(known, list_files(told.rules)).gone,
+        "an overflow",
+    )
+    told.told.clear()
+    ignore_file = Path(git.excludes_file(str(root)) or "")
+    ignore_file.write_text("")
+    wait_until(told.is_overflow, "the ignore file, which is watched now")
+
+
+@linux_only
+def test_a_device_in_place_of_settings_is_not_watched(
+    tmp_path: Path, watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    told = watched(repository(tmp_path / "r", "a.py"))
+    Path(os.devnull).write_text("x")
+    told.settle()
+    assert not told.is_overflow()
 
 
 def _checkout(root: Path) -> None:
@@ -374,10 +454,7 @@ def test_systems_that_watch_whole_trees(
 ) -> None:
     root = repository(tmp_path / "r", "a.py", "sub/b.py")
 
-    def observed(rules: Rules, wake: Callable[[], None], _: WatchConfig) -> ObservedTree:
-        return ObservedTree(rules, wake)
-
-    monkeypatch.setattr(watch_module, "_tree", observed)
+    monkeypatch.setattr(watch_module, "_tree", _observed)
     told = watched(root)
     write(root, "a.py", text="changed")
     (root / "sub" / "b.py").unlink()

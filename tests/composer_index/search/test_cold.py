@@ -43,7 +43,7 @@ def test_the_chunk_with_the_rarest_and_most_words_comes_first(tree: Path):
     assert found[0].start_line <= 101 <= found[0].end_line
     assert "parse_url" in found[0].text
     assert (found[0].symbol, found[0].language) == ("parse_url", "python")
-    assert found[0].why == ("word: url header pars",)
+    assert found[0].why == ("word: URL header parsed",)
 
 
 def test_tests_and_prose_come_last(tree: Path):
@@ -59,7 +59,7 @@ def test_tests_and_prose_come_last(tree: Path):
 )
 def test_words_are_found_in_identifiers(tree: Path, text: str):
     found = search_text(tree, write(tree, {"a.py": text, "b.py": "sparse = update"}), "parse dates")
-    assert [(result.path, result.why) for result in found] == [("a.py", ("word: pars dat",))]
+    assert [(result.path, result.why) for result in found] == [("a.py", ("word: parse dates",))]
 
 
 def test_a_path_speaks_for_its_file(tree: Path):
@@ -83,6 +83,12 @@ def test_filters_by_glob(tree: Path):
     files = write(tree, {"src/a.py": "word", "docs/a.md": "word"})
     found = search_text(tree, files, "word", path_glob="docs/**")
     assert [result.path for result in found] == ["docs/a.md"]
+    found = search_text(tree, files, "word", path_glob=f"{tree}/docs/")
+    assert [result.path for result in found] == ["docs/a.md"]
+
+
+def test_without_words_nothing_is_found(tree: Path):
+    assert search_text(tree, write(tree, {"src/a.py": "what ???"}), "???") == []
 
 
 @pytest.mark.parametrize("path", ["-e", "a b.py", "naïve.py", "line\nbreak.py", "bad\udcff.py"])

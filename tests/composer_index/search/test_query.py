@@ -13,7 +13,7 @@ from composer_index.search.query import Searcher
 from composer_index.search.shadow import Shadow
 from composer_index.store.records import FileStat, IndexedFile
 from composer_index.store.store import Store
-from tests.composer_index.store.building import DIM, indexed, parsed
+from tests.composer_index.store.building import DIM, indexed, parsed, stat_of
 
 
 class TopicEmbedder:
@@ -41,6 +41,13 @@ def put(store: Store, path: str, *texts: str) -> None:
     store.upsert_file(indexed(path, *texts, vectors={"topics": TopicEmbedder().embed(texts)}))
 
 
+def put_prose(store: Store, text: str) -> None:
+    """In a test's folder: what no boost favours."""
+    prose = parsed("tests/a.md", text, language="markdown")
+    vectors = {"topics": TopicEmbedder().embed([text])}
+    store.upsert_file(IndexedFile(parsed=prose, stat=stat_of(1), vectors=vectors))
+
+
 def paths(searcher: Searcher, query: str, **filters: str) -> list[str]:
     return [result.path for result in searcher.search(query, **filters)]
 
@@ -51,10 +58,55 @@ def test_words_and_meaning_are_found_and_say_so(store: Store):
     put(store, "c.py", "another")
     results = Searcher(store, TopicEmbedder()).search("parse alpha", k=2)
     assert [result.path for result in results] == ["a.py", "b.py"]
-    assert results[0].why == ("word: pars", "symbol")
+    assert results[0].why == ("word: parse", "symbol")
     assert results[1].why == ("word: alpha", "meaning")
     assert results[0].text == "parse_url splits an address"
     assert (results[0].start_line, results[0].end_line) == (1, 1)
+
+
+class KnowsFewWords(TopicEmbedder):
+    """All zero for a text with none of the topics."""
+
+    def embed(self, texts: Sequence[str]):
+        vectors = super().embed(texts)
+        vectors[:, 7] = 0
+        return vectors
+
+
+def test_the_only_place_of_a_word_that_meaning_does_not_know_is_all_that_is_found(store: Store):
+    for number in range(40):
+        put(store, f"f{number}.py", f"alpha_{number} text")
+    put_prose(store, "title of walruscounter")
+    assert paths(Searcher(store, KnowsFewWords()), "walruscounter") == ["tests/a.md"]
+
+
+def test_a_word_alone_comes_before_meaning(store: Store):
+    for number in range(40):
+        put(store, f"f{number}.py", f"alphabetic_{number} text")
+    put_prose(store, "title of Alpha")
+    found = Searcher(store, TopicEmbedder()).search("alpha")
+    assert found[0].path == "tests/a.md"
+    assert [result.why for result in found[1:]] == [("meaning",)] * 9
+
+
+def test_all_words_of_a_name_come_before_some(store: Store):
+    for number in range(40):
+        put(store, f"f{number}.py", "counter text" if number < 9 else "text")
+    put_prose(store, "title of walrus_counter")
+    assert paths(Searcher(store), "walrusCounter")[0] == "tests/a.md"
+
+
+def test_a_question_with_a_word_that_meaning_does_not_know_goes_by_words(store: Store):
+    for number in range(40):
+        put(store, f"f{number}.py", f"alphabetic_{number} text")
+    put_prose(store, "title of walruscounter")
+    searcher = Searcher(store, KnowsFewWords())
+    assert paths(searcher, "walruscounter alpha")[0] == "tests/a.md"
+
+
+def test_without_words_nothing_is_found(store: Store):
+    put(store, "a.py", "parse text")
+    assert paths(Searcher(store, TopicEmbedder()), "???") == []
 
 
 def test_filters_choose_before_ranking(store: Store):
@@ -162,7 +214,20 @@ def test_a_query_of_special_characters_is_no_error(store: Store):
         searcher.symbols(query)
         searcher.references(query)
         searcher.definitions(query)
-        searcher.search("text", path_glob=query)
+    for glob in (
+        "",
+        "'",
+        '"a" AND (',
+        "*",
+        "naïve ☃",
+        "a\nb",
+        "\0",
+        "%_",
+        "]",
+        "\ud800",
+        "x" * 999,
+    ):
+        searcher.search("text", path_glob=glob)
 
 
 class Backwards:
@@ -177,11 +242,12 @@ class Unreachable:
         raise ConnectionRefusedError("no engine")
 
 
-def test_a_reranker_has_the_last_word_while_it_can_be_reached(store: Store):
+def test_a_reranker_has_a_word_while_it_can_be_reached(store: Store):
     for number in range(5):
         put(store, f"f{number}.py", "parse " * (number + 1))
     plain = paths(Searcher(store), "parse text")
-    assert paths(Searcher(store, reranker=Backwards()), "parse text") == plain[::-1]
+    turned = [plain[place] for place in (4, 0, 3, 1, 2)]
+    assert paths(Searcher(store, reranker=Backwards()), "parse text") == turned
     assert paths(Searcher(store, reranker=Unreachable()), "parse text") == plain
 
 

@@ -88,3 +88,9 @@ def test_an_empty_root_changes_nothing(searcher: Callable[[Files], Searcher]):
     one = searcher(ONE)
     both = search_all({"/one": one, "/empty": searcher({})}, "parse alpha url", 5)
     assert [each.path for each in both] == [each.path for each in one.search("parse alpha url", 5)]
+
+
+def test_a_glob_may_name_a_root(searcher: Callable[[Files], Searcher]):
+    roots = {"/one": searcher(ONE), "/other": searcher(OTHER)}
+    found = search_all(roots, "text", 50, path_glob="/other/other/g0.py")
+    assert {(each.root, each.path) for each in found} == {("/other", "other/g0.py")}

@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -26,6 +26,11 @@ def served(models: FakeModels, timeout_s: float = LIMIT_S) -> ServedReranker:
     return ServedReranker(ModelServer(at))
 
 
+def with_index(index: Any) -> Callable[[Any], Any]:
+    """Changes each of an answer's results."""
+    return lambda answer: {"results": [{**item, "index": index} for item in answer["results"]]}
+
+
 def results(*texts: str) -> list[Result]:
     return [
         Result(
@@ -47,22 +52,29 @@ def texts_of(found: list[Result]) -> list[str]:
     return [each.text for each in found]
 
 
-def test_the_models_scores_decide(models: FakeModels):
+def test_both_rankings_count(models: FakeModels):
     models.score = lambda query, text: float(text.split(query)[-1])
     found = reranked(served(models), "rank", results("rank 1", "rank 3", "rank 2"))
-    assert texts_of(found) == ["rank 3", "rank 2", "rank 1"]
+    assert texts_of(found) == ["rank 3", "rank 1", "rank 2"]
+    assert [each.score for each in found] == pytest.approx(
+        [1 / 6 + 1 / 5, 1 / 5 + 1 / 7, 1 / 7 + 1 / 6]
+    )
     (body,) = models.requests
     assert (body["model"], body["query"], body["top_n"]) == ("judge", "rank", 3)
     assert models.priorities == ["agent"]
 
 
+def test_of_equals_the_models_choice_comes_first(models: FakeModels):
+    found = reranked(served(models), "q", results("a", "bbb"))
+    assert texts_of(found) == ["bbb", "a"]
+
+
 def test_the_first_are_read_and_the_others_stay_behind_them(models: FakeModels):
-    models.score = lambda query, text: -float(text.split()[-1])
-    many = results(*(f"text {DEPTH + 5 - n}" for n in range(DEPTH + 5)))
-    found = reranked(served(models), "q", many)
-    assert texts_of(found)[:DEPTH] == texts_of(many)[:DEPTH][::-1]
-    assert texts_of(found)[DEPTH:] == texts_of(many)[DEPTH:]
-    assert sorted(found, key=lambda each: -each.score) == found
+    models.score = lambda query, text: float(text == f"f{DEPTH - 1}.py \ntext")
+    many = results(*["text"] * (DEPTH + 5))
+    found = [each.path for each in reranked(served(models), "q", many)]
+    assert found.index(f"f{DEPTH - 1}.py") == 4  # 1/34 + 1/5 is between 1/8 + 1/9 and 1/9 + 1/10
+    assert found[DEPTH:] == [each.path for each in many[DEPTH:]]
     assert len(models.requests[0]["documents"]) == DEPTH
 
 
@@ -86,8 +98,27 @@ def test_one_result_needs_no_second_look(models: FakeModels):
         {"fails": lambda body: (503, "loading")},  # pyright: ignore[reportUnknownLambdaType]
         {"score": lambda query, text: math.nan},  # pyright: ignore[reportUnknownLambdaType]
         {"score": lambda query, text: None},  # pyright: ignore[reportUnknownLambdaType]
+        {"score": lambda query, text: True},  # pyright: ignore[reportUnknownLambdaType]
+        {"score": lambda query, text: 10**400},  # pyright: ignore[reportUnknownLambdaType]
+        {"spoil_answer": with_index([0])},
+        {"spoil_answer": with_index(0)},
+        {"spoil_answer": with_index(0.0)},
+        {"spoil_answer": with_index(None)},
+        {"spoil_answer": with_index(-1)},
     ],
-    ids=["no model", "loading", "not a number", "null"],
+    ids=[
+        "no model",
+        "loading",
+        "not a number",
+        "null",
+        "boolean",
+        "too large",
+        "list as index",
+        "one index twice",
+        "fraction as index",
+        "no index",
+        "index out of range",
+    ],
 )
 def test_a_failure_leaves_the_order_and_is_not_tried_again_at_once(
     models: FakeModels, change: dict[str, Any]

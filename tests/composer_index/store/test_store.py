@@ -1,5 +1,6 @@
 """The store's promises: what was put in is found, replaced as a whole, and gone when deleted."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from composer_index.chunk import SkippedFile
 from composer_index.store.errors import NotWriterError
 from composer_index.store.records import Filter, StoreEvent
+from composer_index.store.sql import GlobError, glob_within, matches
 from composer_index.store.store import Store
 from composer_index.words import split_words
 from tests.composer_index.store.building import indexed, one_hot, stat_of, texts_in
@@ -89,28 +91,96 @@ def test_text_that_is_no_unicode_is_stored_with_question_marks(store: Store):
     assert texts_in(store) == {"a.py": ["one ? end"]}
 
 
+GLOB_PATHS = [
+    "a.py",
+    "src/b.py",
+    "src/deep/c.py",
+    "src/x-y.ts",
+    "srcs/d.md",
+    "a[1].py",
+    "-/src/-.py",
+]
 GLOBS = {
-    "**/*.py": ["a.py", "src/b.py", "src/deep/c.py"],
-    "*.py": ["a.py", "src/b.py", "src/deep/c.py"],
-    "/*.py": ["a.py"],
+    "**/*.py": ["-/src/-.py", "a.py", "a[1].py", "src/b.py", "src/deep/c.py"],
+    "*.py": ["-/src/-.py", "a.py", "a[1].py", "src/b.py", "src/deep/c.py"],
+    "/*.py": ["a.py", "a[1].py"],
+    "./*.py": ["a.py", "a[1].py"],
+    "./a.py": ["a.py"],
+    "./src/*.py": ["src/b.py"],
     "src/*.py": ["src/b.py"],
     "src/**": ["src/b.py", "src/deep/c.py", "src/x-y.ts"],
-    "src/": ["src/b.py", "src/deep/c.py", "src/x-y.ts"],
+    "src/": ["-/src/-.py", "src/b.py", "src/deep/c.py", "src/x-y.ts"],
+    "/src/": ["src/b.py", "src/deep/c.py", "src/x-y.ts"],
+    "src/deep/": ["src/deep/c.py"],
     "src/**/c.py": ["src/deep/c.py"],
     "src/{b,deep/c}.py": ["src/b.py", "src/deep/c.py"],
+    "{{a,b},c}.py": ["a.py", "src/b.py", "src/deep/c.py"],
+    "{src/{b,?-y},a}.{py,ts}": ["a.py", "src/b.py", "src/x-y.ts"],
+    "{[,b],x}.py": ["src/b.py"],
     "src/[a-b].py": ["src/b.py"],
     "src/[!a]*.ts": ["src/x-y.ts"],
+    "[^b].py": ["-/src/-.py", "a.py", "src/deep/c.py"],
+    "[[:alpha:]].py": ["a.py", "src/b.py", "src/deep/c.py"],
+    "[+--].py": ["-/src/-.py"],
+    "src[.-0]b.py": [],
+    "src[/]b.py": [],
+    "src[[:print:]]b.py": [],
+    "[[:print:]].py": ["-/src/-.py", "a.py", "src/b.py", "src/deep/c.py"],
+    r"a\.py": ["a.py"],
+    r"a\[1\].py": ["a[1].py"],
+    r"\{a,b}.py": [],
     "src/?-y.ts": ["src/x-y.ts"],
     "sr": [],
     "src": [],
+    ".": sorted(GLOB_PATHS),
+    "./": sorted(GLOB_PATHS),
+    "/": sorted(GLOB_PATHS),
+    "?" * 1000: [],
+    "{" + "?" * 900 + ",?.py}": ["-/src/-.py", "a.py", "src/b.py", "src/deep/c.py"],
+    "?" * 900 + "{a,b}{a,b}": [],
+}
+BAD_GLOBS = {
+    "[": 'it has a "[" without its "]"',
+    "{[ab}": 'it has a "[" without its "]"',
+    "{a,b": 'it has a "{" without its "}"',
+    "{a,{b}": 'it has a "{" without its "}"',
+    "a\\": "it ends with a backslash",
+    "[z-a]": "it has a range z-a that runs backwards",
+    "[a--c].py": "it has a range a-- that runs backwards",
+    "[[:letter:]]": "a set [:letter:] that does not exist",
+    "a" * 200_000: "more than 1,000 characters",
+    "{a,b}" * 99: "more than 4,000 characters",
 }
 
 
-@pytest.mark.parametrize(("glob", "paths"), GLOBS.items(), ids=list(GLOBS))
+@pytest.mark.parametrize(("glob", "paths"), GLOBS.items(), ids=lambda each: ascii(each)[:30])
 def test_a_glob_chooses_before_ranking(store: Store, glob: str, paths: list[str]):
-    every = ["a.py", "src/b.py", "src/deep/c.py", "src/x-y.ts", "srcs/d.md"]
-    store.upsert_files([indexed(path, "word") for path in every])
-    assert sorted(found(store, "word", chosen=Filter(path_glob=glob))) == paths
+    store.upsert_files([indexed(path, "word") for path in GLOB_PATHS])
+    chosen = Filter(path_glob=glob)
+    assert sorted(found(store, "word", chosen=chosen)) == paths
+    assert sorted(path for path in GLOB_PATHS if matches(chosen, path, "python")) == paths
+
+
+@pytest.mark.parametrize(("glob", "told"), BAD_GLOBS.items(), ids=lambda each: ascii(each)[:30])
+def test_what_is_no_glob_is_told(store: Store, glob: str, told: str):
+    with pytest.raises(GlobError, match=re.escape(told)):
+        found(store, "word", chosen=Filter(path_glob=glob))
+    with pytest.raises(GlobError, match=re.escape(told)):
+        matches(Filter(path_glob=glob), "a.py", "python")
+
+
+@pytest.mark.parametrize(
+    ("glob", "expected"),
+    [
+        ("/w/shop", "/"),
+        ("/w/shop/", "/"),
+        ("/w/shop/src/*.py", "/src/*.py"),
+        ("/w/shops/*.py", "/w/shops/*.py"),
+        ("*.py", "*.py"),
+    ],
+)
+def test_a_glob_may_begin_with_the_folders_path(glob: str, expected: str):
+    assert glob_within(glob, "/w/shop") == expected
 
 
 def test_nearest_goes_by_the_vectors_of_the_embedder_in_use(store: Store):
@@ -203,7 +273,7 @@ def test_a_purge_takes_deleted_text_off_the_disk(store: Store):
     before = purge(store)
     secret = " ".join(f"{number:x}" for number in range(10**6, 10**6 + 20_000))
     store.upsert_file(indexed("secret.py", secret))
-    assert purge(store) > before + 100_000
+    assert purge(store) > before + 50_000
     store.delete_files(["secret.py"])
     assert purge(store) < before + 10_000
     assert len(texts_in(store)) == 300

@@ -1,6 +1,7 @@
 """What a store holds, read from the disk beside whoever writes it."""
 
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,14 +56,21 @@ def contents(cache_dir: Path, root: Path) -> Contents:
     return found
 
 
-def check_exact(cache_dir: Path, root: Path, scratch: Path) -> Contents:
-    """The store holds what one that is made anew from the tree holds."""
+def check_exact(
+    cache_dir: Path,
+    root: Path,
+    scratch: Path,
+    compare: Callable[[Worker], None] = lambda fresh: None,
+) -> Contents:
+    """The store holds what one that is made anew from the tree holds. `compare` may ask the new
+    one's worker."""
     held = contents(cache_dir, root)
     check_generations(cache_dir, root)
     listed = {file.path for file in list_files(Rules(root))}
     with Worker(scratch) as worker:
         worker.open(root)
         worker.until(lambda: worker.is_idle(root), "a fresh index")
+        compare(worker)
         worker.close()
     fresh = contents(scratch, root)
     assert held.keys() == fresh.keys()

@@ -1,6 +1,7 @@
 """A tree made to hurt: the worker lives, holds what is to be held, and reads nothing outside."""
 
 import os
+import re
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -182,7 +183,8 @@ def test_what_is_skipped_is_counted(worker: Worker, root: Path):
 def test_a_path_is_told_as_it_is(worker: Worker, root: Path, name: str):
     (found,) = worker.ask("definitions", name=f"named_{NAMES[name]}")
     assert found["path"] == name
-    hits = worker.ask("search", query=f"named {NAMES[name]}", limit=3, root=str(root), glob=name)
+    glob = re.sub(r"[\\*?\[]", r"\\\g<0>", name)
+    hits = worker.ask("search", query=f"named {NAMES[name]}", limit=3, root=str(root), glob=glob)
     assert {hit["path"] for hit in hits["results"]} <= {name}
 
 

@@ -102,6 +102,23 @@ def test_the_engine_is_asked_for_when_it_is_not_there(tmp_path: Path, root: Path
         assert worker.messages == []  # nobody need know that it is started
 
 
+def test_a_server_that_answers_oddly_is_told_and_tried_again(
+    tmp_path: Path, root: Path, models: FakeModels
+):
+    models.spoil_answer = lambda answer: {
+        "data": [{**item, "index": [item["index"]]} for item in answer["data"]]
+    }
+    with Worker(tmp_path / "cache") as worker:
+        use(worker, models)
+        worker.open(root)
+        worker.until(lambda: worker.status(root)["model_problem"], "the first try")
+        assert any("which text each is for" in message for message in worker.messages)
+        assert worker.search("what number 7 does", root)
+        models.spoil_answer = lambda answer: answer
+        worker.until(lambda: answers(worker, root, "tiny"), "the model")
+        assert worker.status(root)["model_problem"] == ""
+
+
 def test_two_windows_share_the_work(tmp_path: Path, root: Path, models: FakeModels):
     with Worker(tmp_path / "cache") as first, Worker(tmp_path / "cache") as second:
         for worker in (first, second):

@@ -10,7 +10,7 @@ from tests.composer_index.files.trees import write
 from tests.support.workers import Worker
 
 FIRST = "def total_price():\n    pass\n"
-NUM_FILES = 40
+NUM_FILES = 12
 
 # Every write of the store fails while a file of this name lies in the working folder.
 REFUSING = """

@@ -1,9 +1,11 @@
 """SIGKILL of the worker at any moment: no acknowledged file is lost, and no two writes are mixed."""
 
 import random
+import re
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,27 @@ import pytest
 from tests.composer_index.files.trees import run_git
 from tests.composer_index.worker.contents import check_exact, check_generations
 from tests.composer_index.worker.grown import branch_off, grow, marker, markers_in
-from tests.support.workers import Worker
+from tests.support.workers import LIMIT_S, Worker
 
 MOMENTS = ("first build", "batch", "branch", "compaction")
+
+# Dies as it begins one of the commits that come after a file of this name: by SIGKILL, at once.
+DYING = """
+import os, signal
+from pathlib import Path
+from lancedb.table import LanceTable
+num_commits = 0
+def dying(method):
+    def call(self, *arguments, **options):
+        global num_commits
+        num_commits += Path({flag!r}).exists()
+        if num_commits > {commit}:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return method(self, *arguments, **options)
+    return call
+for name in ("add", "delete", "optimize"):
+    setattr(LanceTable, name, dying(getattr(LanceTable, name)))
+"""
 
 
 class Lives:
@@ -40,16 +60,11 @@ class Lives:
         return worker
 
     def live_and_die(self, moment: str) -> None:
+        """Dies at a random moment."""
         if moment == "first build":
             shutil.rmtree(self.cache_dir)
             self.seen = {}
-        worker = Worker(self.cache_dir, is_hurried=True)
-        with worker:
-            worker.open(self.root)
-            worker.tell("pause", paused=True)
-            worker.until(lambda: worker.status(self.root)["is_writer"], "the lock")
-            self.check(worker)
-            worker.tell("pause", paused=False)
+        with self.checked() as worker:
             if moment == "compaction":
                 self.edit()
                 worker.until_current(self.root)
@@ -60,6 +75,28 @@ class Lives:
             latest = time.monotonic() + self.chance.uniform(0, self.build_s)
             while time.monotonic() < latest:
                 self.seen = found(worker)
+
+    def die_at(self, commit: int) -> None:
+        """Dies in the middle of a batch, as it begins one of its commits, counted from 0."""
+        flag = self.cache_dir.with_name("flag")
+        flag.unlink(missing_ok=True)
+        with self.checked(DYING.format(flag=str(flag), commit=commit)) as worker:
+            worker.until_current(self.root)
+            self.seen = found(worker)
+            flag.touch()
+            self.edit()
+            worker.process.wait(LIMIT_S)
+
+    @contextmanager
+    def checked(self, faults: str = "") -> Iterator[Worker]:
+        """A worker that has looked at what the last one left, before it changes anything."""
+        with Worker(self.cache_dir, is_hurried=True, faults=faults) as worker:
+            worker.open(self.root)
+            worker.tell("pause", paused=True)
+            worker.until(lambda: worker.status(self.root)["is_writer"], "the lock")
+            self.check(worker)
+            worker.tell("pause", paused=False)
+            yield worker
         assert not any("rebuilt" in text for text in worker.messages)
 
     def check(self, worker: Worker) -> None:
@@ -87,22 +124,26 @@ class Lives:
         run_git(self.root, "checkout", "-q", "-f", self.branch)
 
     def end(self, scratch: Path) -> None:
+        """All is as if nothing had happened."""
         with self.worker() as worker:
             worker.until_current(self.root)
             assert found(worker) == markers_in(self.root)
-            self.answers = list(_best(worker, self.root))
+            answers = list(_best(worker, self.root))
             worker.close()
-        check_exact(self.cache_dir, self.root, scratch)
-        with Worker(scratch) as fresh:
-            fresh.open(self.root)
-            fresh.until_current(self.root)
-            assert self.answers == list(_best(fresh, self.root))
+
+        def compare(fresh: Worker) -> None:
+            assert answers == list(_best(fresh, self.root))
+
+        check_exact(self.cache_dir, self.root, scratch, compare)
+
+
+MARKER = re.compile(r"marker_\d+_v\d+")
 
 
 def found(worker: Worker) -> dict[str, str]:
-    """Each file's marker, as the index knows it."""
+    """Each file's marker, as the index knows it: of up to 500 files."""
     symbols = worker.ask("symbols", query="marker_", limit=1000)
-    return {each["path"]: each["name"] for each in symbols}
+    return {each["path"]: each["name"] for each in symbols if MARKER.fullmatch(each["name"])}
 
 
 def version(name: str) -> int:
@@ -115,15 +156,33 @@ def _best(worker: Worker, root: Path) -> Iterator[tuple[str, int, int]]:
         yield best["path"], best["start_line"], best["end_line"]
 
 
+def test_a_worker_that_is_killed_at_any_commit_loses_nothing(tmp_path: Path):
+    """A batch adds to four tables and then deletes from them."""
+    lives = Lives(tmp_path, 40, seed=1)
+    for commit in (1, 4, 6):
+        lives.die_at(commit)
+    lives.end(tmp_path / "scratch")
+
+
 @pytest.mark.parametrize(
     ("num_kills", "num_files"),
     [
-        pytest.param(4, 60, id="4 times"),
-        pytest.param(50, 600, id="50 times", marks=pytest.mark.soak),
+        pytest.param(2, 60, id="twice"),
+        pytest.param(50, 400, id="50 times", marks=pytest.mark.soak),
     ],
 )
-def test_a_killed_worker_loses_nothing(tmp_path: Path, num_kills: int, num_files: int):
+def test_a_worker_that_is_killed_at_any_moment_loses_nothing(
+    tmp_path: Path, num_kills: int, num_files: int
+):
     lives = Lives(tmp_path, num_files, seed=num_kills)
     for turn in range(num_kills):
-        lives.live_and_die(MOMENTS[turn % len(MOMENTS)])
+        lives.live_and_die(MOMENTS[-1 - turn % len(MOMENTS)])
+    lives.end(tmp_path / "scratch")
+
+
+@pytest.mark.soak
+def test_a_worker_that_is_killed_at_each_commit_loses_nothing(tmp_path: Path):
+    lives = Lives(tmp_path, 200, seed=2)
+    for commit in [*range(8)] * 3:
+        lives.die_at(commit)
     lives.end(tmp_path / "scratch")

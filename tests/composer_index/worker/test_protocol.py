@@ -8,6 +8,7 @@ from typing import Any
 import psutil
 import pytest
 
+from composer_index.store.sql import MAX_GLOB
 from tests.support.workers import RefusedError, Worker
 
 SHOP = "def total_price(articles):\n    return sum(a.price for a in articles)\n"
@@ -145,7 +146,8 @@ ODD_TEXTS = [
     ),
     *("half \ud800", "no UTF-8 \udcff", "a" * 100_000, "a " * 10_000),
 ]
-ODD_GLOBS = ["[", "[[", "]", "{", "{a,", "{[,]}", "(", "\\Q", "[\\d]", "[&&]", "[\ud800-\udfff]"]
+ODD_GLOBS = ["]", "}", "{}", "{[,]}", "(", "\\Q", "[\\d]", "[&&]", "[/]", "[\ud800-\udfff]"]
+NO_GLOBS = ["[", "[[", "{", "{a,", "\\", "a" * 100_000]
 
 
 @pytest.mark.parametrize("text", [*ODD_TEXTS, *ODD_GLOBS], ids=lambda text: ascii(text[:20]))
@@ -158,8 +160,17 @@ def test_odd_text_finds_nothing_and_harms_nothing(worker: Worker, root: Path, te
         "related": {"path": f"{root}/{text}", "line": 1, "limit": 3},
     }.items():
         worker.ask(method, **params)
-    for name in ("glob", "language"):
-        worker.ask("search", query="price", limit=3, **{name: text})
+    if text not in NO_GLOBS and len(text) <= MAX_GLOB:
+        worker.ask("search", query="price", limit=3, glob=text)
+    if text:
+        with pytest.raises(RefusedError, match="language"):
+            worker.ask("search", query="price", limit=3, language=text)
+
+
+@pytest.mark.parametrize("glob", NO_GLOBS, ids=lambda glob: glob[:20])
+def test_what_is_no_glob_is_told(worker: Worker, glob: str):
+    with pytest.raises(RefusedError, match="is no glob: it"):
+        worker.ask("search", query="price", limit=3, glob=glob)
 
 
 def test_an_answer_is_one_line_whatever_a_file_holds(worker: Worker, root: Path):

@@ -1,15 +1,18 @@
 """`composer-lsp index`, run as a user does."""
 
+import argparse
 import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from composer_index.root import RootIndex
+from composer_lsp.cli import index as cli
 
 WEATHER = (
     "def fetch_forecast(city):\n"
@@ -67,6 +70,26 @@ def test_build_status_search_and_clear(workspace: Path):
     assert cleared.returncode == 0
     status = json.loads(run(workspace, "status", "--json").stdout)
     assert (status["state"], status["num_files"]) == ("unbuilt", 0)
+
+
+def test_a_build_tells_the_time_of_all_that_it_does(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    now = 0.0
+    really_open = RootIndex.open
+
+    def open_slowly(index: RootIndex) -> None:
+        nonlocal now
+        now += 5
+        really_open(index)
+
+    monkeypatch.setattr(cli, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(RootIndex, "open", open_slowly)
+    monkeypatch.setenv("COMPOSER_CACHE_DIR", str(workspace.parent / "cache"))
+    parser = argparse.ArgumentParser()
+    cli.add_arguments(parser)
+    assert cli.run(parser.parse_args(["build", "--root", str(workspace)])) == 0
+    assert capsys.readouterr().out.endswith(" 5.0 s\n")
 
 
 def test_a_status_makes_nothing(workspace: Path):
@@ -177,3 +200,17 @@ def test_a_cache_that_cannot_be_written_is_told(workspace: Path):
     assert done.returncode == 1
     assert "cache" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_a_terminal_would_obey_is_printed_as_escapes(workspace: Path):
+    (workspace / "odd\x1b]0;name\x07.py").write_text(
+        'def forecast_error():\n\treturn "\x1b[31mred \u202eforecast \x9b2Jäöü 雨\u3000"\n'
+    )
+    found = run(workspace, "search", "forecast error")
+    assert "odd\\x1b]0;name\\x07.py:1" in found.stdout
+    assert '\treturn "\\x1b[31mred \\u202eforecast \\x9b2Jäöü 雨\u3000"' in found.stdout
+    missing = run(workspace, "build", "--root", "no\x1b[31m\nfolder")
+    assert missing.returncode == 1
+    for told in (found.stdout, found.stderr, missing.stderr):
+        assert not any(char in told for char in "\x1b\x07\x9b\u202e")
+    assert missing.stderr == "composer-lsp index: no\\x1b[31m\\nfolder is no folder\n"

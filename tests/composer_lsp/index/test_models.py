@@ -104,7 +104,8 @@ async def test_a_server_that_is_down_is_told_once_and_used_when_it_is_up(
             return len(window.messages) == len(roots)
 
         await until(is_told)
-        assert "503: still loading. Search goes on by the index's own" in window.messages[0]
+        assert "Search goes on by the index's own vectors" in window.messages[0]
+        assert "503: still loading" in window.messages[0]
         assert await paths(service, "total price")
         (problem, _) = [each["model_problem"] for each in await service.status()]
         assert "still loading" in problem

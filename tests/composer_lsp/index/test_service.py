@@ -238,6 +238,7 @@ async def test_two_windows_of_one_folder(roots: list[str]):
     [
         pytest.param(IndexSettings(enabled=False), ["/tmp"], "composer.index.enabled", id="off"),
         pytest.param(IndexSettings(), [], "no folder open", id="no folder"),
+        pytest.param(IndexSettings(), ["/not/there"], "/not/there is gone", id="folder away"),
     ],
 )
 async def test_nothing_to_index_says_why(

@@ -99,6 +99,7 @@ async def test_searching(window: LspClient, workspace: Path):
         (["a", []], "takes an object"),
         (["a", {"limit": 0}], "from 1 to 100"),
         (["a", {"limit": "9"}], "from 1 to 100"),
+        (["a", {"limit": True}], "from 1 to 100, not True"),
         (["a", {"glob": 5}], "glob is a string"),
         (["a", {"glob": "[z-a]"}], r"\[z-a\]' is no glob"),
         (["a", {"language": "pyhton"}], "'pyhton' is no language .* perhaps python"),
