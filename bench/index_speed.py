@@ -170,7 +170,7 @@ async def _until_ready(service: IndexService) -> None:
         (status,) = await service.status()
         if status["state"] == "ready" and not status["num_waiting"]:
             return
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.5)
 
 
 async def _until_idle(worker: psutil.Process) -> None:
@@ -188,6 +188,10 @@ async def _query_ms(service: IndexService, query: str) -> float:
 
 
 async def _finds(service: IndexService, path: str, name: str) -> bool:
+    """Asks by the exact name before it searches: to search again and again takes the time of the
+    very work that is waited for."""
+    if not any(each["path"] == path for each in await service.definitions(name)):
+        return False
     found = await service.search(name)
     return any(each["path"] == path and name in each["text"] for each in found["results"])
 

@@ -13,8 +13,8 @@ import numpy as np
 from composer_index.embedding.embedder import Vectors
 from composer_index.embedding.server import ModelServerError
 
-MIN_DIM = 8
-"""Fewer numbers tell no texts apart: it is no embedding model."""
+MIN_DIM = 2
+"""A single number tells no texts apart: it is no embedding model."""
 MAX_DIM = 8192
 _MIN_NORM = 1e-12
 """Of a vector with a direction; what is shorter is zero."""
