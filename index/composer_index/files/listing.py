@@ -191,7 +191,9 @@ class _Walk:
         if reason == "secret" and self._rules.is_included(path):
             reason = None
         if reason is None and folder.has_composer_ignore:
-            hidden_by = self._rules.composer_ignore.hidden_by(self._rules.absolute(path))
+            hidden_by = self._rules.composer_ignore.hidden_by(
+                self._rules.absolute(path), is_folder_open=True
+            )
             reason = None if hidden_by is None else "composerignore"
         if reason is not None:
             self._listing.skipped[reason] += 1

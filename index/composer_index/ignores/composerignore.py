@@ -34,6 +34,8 @@ class _File:
     """None: they cannot be known, and everything beside the file and below is hidden."""
     signature: _Signature | None
     """What `stat` says of the file that was read; None if it says too little."""
+    text: str | None
+    """None where it could not be read."""
 
     def decision(self, path: str, *, is_folder: bool) -> bool | None:
         if self.patterns is None:
@@ -60,19 +62,20 @@ class ComposerIgnore:
         self._files: dict[str, _File] = {}
         self._told: set[str] = set()
 
-    def hidden_by(self, path: str) -> str | None:
+    def hidden_by(self, path: str, *, is_folder_open: bool = False) -> str | None:
         """The `.composerignore` that hides an absolute path, None if none does. The path is taken
-        as it is written; `HiddenFiles` follows links."""
-        file = self._file_that_hides(path)
+        as it is written; `HiddenFiles` follows links. `is_folder_open`: the caller knows that none
+        hides the folder that it lies in, which saves most of the time."""
+        file = self._file_that_hides(path, is_folder_open=is_folder_open)
         return file.path if file else None
 
-    def _file_that_hides(self, path: str) -> _File | None:
+    def _file_that_hides(self, path: str, *, is_folder_open: bool) -> _File | None:
         parts = Path(path).parts
         files = self._files_above(parts)
         if not files:
             return None
         # A folder that is hidden hides what is in it, whatever files in it say.
-        for end in range(2, len(parts) + 1):
+        for end in range(len(parts) if is_folder_open else 2, len(parts) + 1):
             for depth, file in files:
                 if depth >= end:
                     continue
@@ -101,20 +104,24 @@ class ComposerIgnore:
         if not os.access(path, os.F_OK):  # a fifth of the time that a failing `stat` takes
             self._files.pop(path, None)
             return None
-        signature = None
+        signature = text = None
         try:
             status = Path(path).stat()
             signature = _signature(status)
             known = self._files.get(path)
             if known is not None and known.signature == signature is not None:
                 return known
-            patterns = self._parsed(path, _read(path, status))
+            text = _read(path, status)
+            if known is not None and known.text == text:
+                patterns = known.patterns
+            else:
+                patterns = self._parsed(path, text)
         except FileNotFoundError:
             return None  # deleted just now
         except (OSError, UnicodeDecodeError, _UnreadableError) as error:
             self._tell(f"{path} cannot be read, so all files beside it are hidden: {error}")
             patterns = None
-        file = _File(path=path, patterns=patterns, signature=signature)
+        file = _File(path=path, patterns=patterns, signature=signature, text=text)
         self._files[path] = file
         return file
 

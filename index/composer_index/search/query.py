@@ -167,7 +167,9 @@ class _StoreWeights:
         return self._number
 
     def _refresh(self) -> None:
-        if time.monotonic() > self._until or len(self._found) > self._MAX_WORDS:
+        # An empty store's say nothing of what is about to be stored.
+        is_old = time.monotonic() > self._until or self._number == 0
+        if is_old or len(self._found) > self._MAX_WORDS:
             self._until = time.monotonic() + self._LIFETIME_S
             self._length, self._found = self._store.average_length(), {}
             self._number = self._store.num_chunks()
