@@ -145,7 +145,9 @@ def is_announced(endpoint: Endpoint) -> bool:
     """Whether a bound endpoint can still be found: something may have removed or replaced its
     announcement, such as a cleaner of temporary files."""
     if isinstance(endpoint, UnixEndpoint):
-        return _socket_identity(endpoint.path) == endpoint.identity
+        # None twice: it was removed between being bound and being looked at.
+        identity = _socket_identity(endpoint.path)
+        return identity is not None and identity == endpoint.identity
     try:
         return _read_tcp(runtime_dir() / _TCP) == endpoint
     except EndpointError:

@@ -15,6 +15,7 @@ from composer_inference.endpoint import (
     UnsafeRuntimeDirError,
     bind_endpoint,
     find_endpoint,
+    is_announced,
     is_listening,
     private_runtime_dir,
     withdraw_endpoint,
@@ -167,3 +168,7 @@ def test_broken_announcement_is_named(
     (runtime / "engine.json").write_text(text)
     with pytest.raises(EndpointError, match=r"engine\.json"):
         find_endpoint()
+
+
+def test_a_socket_removed_as_soon_as_it_was_bound_is_not_announced(runtime: Path) -> None:
+    assert not is_announced(UnixEndpoint(runtime / "engine.sock", identity=None))
