@@ -10,8 +10,6 @@ The oldest checkpoints leave when there are too many or they are too large.
 
 import hashlib
 import json
-import os
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,9 +18,11 @@ from typing import Any
 
 from composer_lsp.agent.edits.change_set import FileChange
 from composer_lsp.agent.edits.text_file import TextFile
+from composer_lsp.agent.workspace.directory import write_whole
 
 MAX_CHECKPOINTS = 50
 MAX_BYTES = 200_000_000
+_MODE = 0o600
 
 
 class CheckpointError(Exception):
@@ -64,7 +64,7 @@ class Checkpoints:
             for change in changes
         ]
         manifest = {"label": label, "at": time.time(), "files": files}
-        _write(self._folder / f"{id}.json", json.dumps(manifest).encode())
+        write_whole(self._folder / f"{id}.json", json.dumps(manifest).encode(), _MODE)
         self._prune()
 
     def list(self) -> "Sequence[Checkpoint]":
@@ -120,7 +120,7 @@ class Checkpoints:
             return None
         digest = hashlib.sha256(data).hexdigest()
         if not (self._objects / digest).exists():
-            _write(self._objects / digest, data)
+            write_whole(self._objects / digest, data, _MODE)
         return digest
 
     def _path(self, id: str) -> Path:
@@ -165,15 +165,3 @@ class Checkpoints:
 
     def _size(self) -> int:
         return sum(path.stat().st_size for path in self._objects.glob("*"))
-
-
-def _write(path: Path, data: bytes) -> None:
-    """As a whole, or not at all."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -149,13 +149,18 @@ def write(place: Place, data: bytes | None, mode: int | None = None) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if mode is None:
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".composer-")
+    write_whole(target, data, _default_mode() if mode is None else mode)
+
+
+def write_whole(path: Path, data: bytes, mode: int) -> None:
+    """A reader sees the old file or the whole new one. Raises: OSError."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".composer-")
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
-        temporary.chmod(_default_mode() if mode is None else mode)
-        temporary.replace(target)
+        temporary.chmod(mode)
+        temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -50,7 +50,6 @@ class EditorWorkspace:
         self._documents = documents
         self._client = client
         self._disk = DirectoryWorkspace(paths)
-        self._diagnostics: dict[str, Sequence[Diagnostic]] = {}
 
     @property
     def paths(self) -> Paths:
@@ -89,14 +88,8 @@ class EditorWorkspace:
                 found[place.path] = text
         return found
 
-    def set_diagnostics(self, path: str, found: Sequence[Diagnostic]) -> None:
-        """What the editor or a check knows of a file by now."""
-        self._diagnostics[path] = found
-
     async def diagnostics(self, path: str | None = None) -> Sequence[Diagnostic]:
-        if path is not None:
-            return self._diagnostics.get(path, ())
-        return [each for path in sorted(self._diagnostics) for each in self._diagnostics[path]]
+        return ()
 
     async def apply(self, changes: Sequence[FileChange], *, label: str) -> None:
         texts = await self._texts(changes)
