@@ -182,14 +182,4 @@ def _result(chunk: StoredChunk, score: float, query: str) -> Result:
     here, written = set(split_words(chunk.text)), written_words(query)
     matched = [written[word] for word in _wanted(query) if word in here]
     why = (f"word: {' '.join(matched)}",) if matched else ("path",)
-    return Result(
-        path=chunk.path,
-        start_line=chunk.start_line,
-        end_line=chunk.end_line,
-        symbol=chunk.symbol,
-        signature=chunk.signature,
-        language=chunk.language,
-        score=score,
-        why=why,
-        text=chunk.text,
-    )
+    return Result.of(chunk, score=score, why=why)

@@ -172,18 +172,7 @@ def _boost(query: str, words: Sequence[str], hit: Hit) -> float:
 
 
 def _result(root: str, chunk: StoredChunk, score: float, reasons: tuple[str, ...]) -> Result:
-    return Result(
-        root=root,
-        path=chunk.path,
-        start_line=chunk.start_line,
-        end_line=chunk.end_line,
-        symbol=chunk.symbol,
-        signature=chunk.signature,
-        language=chunk.language,
-        score=score,
-        why=reasons,
-        text=chunk.text,
-    )
+    return Result.of(chunk, root=root, score=score, why=reasons)
 
 
 def _why(chunk: StoredChunk, query: str, *, is_meant: bool) -> tuple[str, ...]:

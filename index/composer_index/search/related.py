@@ -188,17 +188,7 @@ def _best_chunks(files: "_Files", place: _Place, paths: Sequence[str]) -> list[S
 def _results(kind: str, chunks: Sequence[StoredChunk]) -> list[Result]:
     first, most = _KINDS[kind]
     return [
-        Result(
-            path=chunk.path,
-            start_line=chunk.start_line,
-            end_line=chunk.end_line,
-            symbol=chunk.symbol,
-            signature=chunk.signature,
-            language=chunk.language,
-            score=first - 0.05 * rank,
-            why=(kind,),
-            text=chunk.text,
-        )
+        Result.of(chunk, score=first - 0.05 * rank, why=(kind,))
         for rank, chunk in enumerate(chunks[:most])
     ]
 

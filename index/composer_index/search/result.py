@@ -1,6 +1,9 @@
 """What a search gives back."""
 
 from dataclasses import dataclass
+from typing import Self
+
+from composer_index.store.records import StoredChunk
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,3 +30,19 @@ class Result:
     """The workspace's root; empty where a store alone was asked."""
     text: str
     """The lines, as they were when they were indexed; the buffer's where that is newer."""
+
+    @classmethod
+    def of(cls, chunk: StoredChunk, *, score: float, why: tuple[str, ...], root: str = "") -> Self:
+        """Returns a chunk as a result."""
+        return cls(
+            root=root,
+            path=chunk.path,
+            start_line=chunk.start_line,
+            end_line=chunk.end_line,
+            symbol=chunk.symbol,
+            signature=chunk.signature,
+            language=chunk.language,
+            score=score,
+            why=why,
+            text=chunk.text,
+        )
