@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from composer_index.chunk import ParsedFile
 from composer_index.embedding.static import StaticEmbedder
@@ -25,6 +25,7 @@ from composer_index.files.changes import Batch
 from composer_index.files.listing import list_files
 from composer_index.files.order import in_order
 from composer_index.files.read import ReadError, read_file
+from composer_index.ignores import ComposerIgnore
 from composer_index.ignores.rules import Rules
 from composer_index.indexing.planned import (
     Planned,
@@ -65,6 +66,14 @@ MANY_WAITING = 200
 """With so many files waiting for another process, which knows which, all text is searched."""
 
 State = Literal["cold", "building", "ready"]
+
+
+class _InFile(Protocol):
+    @property
+    def path(self) -> str: ...
+
+
+_Found = TypeVar("_Found", bound=_InFile)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -462,21 +471,27 @@ class RootIndex:
         files = takewhile(lambda _: time.monotonic() < until, list_files(rules))
         return in_order((file.path for file in files), open_paths=tuple(self._buffers)), 1.0
 
+    def _shown(self, found: Iterable[_Found]) -> list[_Found]:
+        """Without what a `.composerignore` file hides by now, which the index may not have forgotten
+        yet."""
+        ignore = ComposerIgnore()
+        return [each for each in found if ignore.hidden_by(self._rules.absolute(each.path)) is None]
+
     def definitions(self, name: str) -> list[FoundDefinition]:
-        return self._searcher.definitions(name) if self._searcher else []
+        return self._shown(self._searcher.definitions(name)) if self._searcher else []
 
     def references(self, name: str, limit: int = 200) -> "list[Reference]":
-        return self._searcher.references(name, limit) if self._searcher else []
+        return self._shown(self._searcher.references(name, limit)) if self._searcher else []
 
     def symbols(self, query: str, limit: int = 100) -> list[FoundDefinition]:
-        return self._searcher.symbols(query, limit) if self._searcher else []
+        return self._shown(self._searcher.symbols(query, limit)) if self._searcher else []
 
     def related(self, path: str, line: int, limit: int = 12) -> list[Result]:
         """What belongs to a line (1-based) of a file: what it imports, its siblings, its test, and
         what was edited together with it, with the tie in `why`. Some 75 ms."""
         if self._searcher is None:
             return []
-        return self._searcher.related(path, line, history=self._history, limit=limit)
+        return self._shown(self._searcher.related(path, line, history=self._history, limit=limit))
 
     def status(self) -> Status:
         store, indexer = self._store, self._indexer

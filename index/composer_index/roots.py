@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from composer_index.ignores import ComposerIgnore
 from composer_index.search.language_filter import check_language
 from composer_index.search.ranking import search_all
 from composer_index.search.result import Result
@@ -30,7 +31,10 @@ def search_roots(
         index.root: searcher for index in indexes if (searcher := index.searcher) is not None
     }
     # Of nested roots each may find the same.
-    indexed = search_all(searchers, query, k * len(searchers), path_glob, language)
+    found = search_all(searchers, query, k * len(searchers), path_glob, language)
+    # What was hidden just now, the stores have not forgotten yet.
+    ignore = ComposerIgnore()
+    indexed = [each for each in found if ignore.hidden_by(f"{each.root}/{each.path}") is None]
     for index in indexes:
         index.was_asked([each.path for each in indexed[:k] if each.root == index.root])
     cold = [

@@ -130,6 +130,17 @@ def test_what_becomes_ignored_leaves_the_store_and_the_disk(
     assert b"total_price" not in data
 
 
+def test_what_composerignore_hides_is_not_answered_from_that_moment_on(
+    index: RootIndex, workspace: Path
+):
+    (workspace / ".composerignore").write_text("weather.py\n")
+    assert "weather.py" not in paths(index, "weather forecast")
+    assert index.definitions("fetch_forecast") == index.symbols("forecast") == []
+    assert index.references("city") == []
+    (workspace / ".composerignore").unlink()
+    assert paths(index, "weather forecast")[0] == "weather.py"
+
+
 def test_secrets_stay_out_unless_named(make_index: MakeIndex, workspace: Path, tmp_path: Path):
     (workspace / ".env").write_text("BICYCLE_TOKEN=abc\n")
     index = make_index(workspace)
