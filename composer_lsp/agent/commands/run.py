@@ -7,8 +7,9 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 from composer_lsp.agent.commands import processes
@@ -45,6 +46,13 @@ class CommandResult:
     """Its name, such as `SIGKILL`; a shell tells of one by a code above 128."""
     ended: Ended
     duration_s: float
+    changes: Mapping[Path, bytes | None] = field(default_factory=dict[Path, bytes | None])
+    """What it made of files that git does not ignore, by absolute path; None: it deleted the file.
+    None of it is on the disk, unless commands do not see what is staged."""
+    kept: tuple[Path, ...] = ()
+    """Files that it made and that are on the disk, since they are too large to be staged."""
+    links: tuple[Path, ...] = ()
+    """Symbolic links and special files that it made, and that were left out."""
 
     @property
     def is_success(self) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from composer_lsp.agent.commands.access import Access
 from composer_lsp.agent.commands.approval import Approvals, Permission
@@ -17,6 +18,10 @@ from composer_lsp.agent.commands.sandbox import Sandbox, SandboxSettings
 from composer_lsp.agent.commands.shell import Invocation, plain_invocation
 
 _NO_ACCESS = Access()
+
+Staged = Mapping[Path, bytes | None]
+"""What files are to be, by absolute path without links, in the roots; None: there is none."""
+_NOTHING_STAGED: Staged = MappingProxyType({})
 
 
 class RefusedError(Exception):
@@ -45,6 +50,14 @@ class CommandRunner:
         self.background = BackgroundCommands()
         self.why_no_sandbox: str | None = None
         """Known once `open` has returned; None if there is one."""
+        self.why_not_staged: str | None = "the sandbox binds the workspace itself"
+        """Why commands do not see what is staged. Known once `open` has returned; None if they do."""
+
+    @property
+    def shows_staged(self) -> bool:
+        """Whether commands see what is staged, and what they change is staged too. Otherwise they
+        see the files on the disk and change those."""
+        return self.why_not_staged is None
 
     async def open(self) -> None:
         """Find out whether there is a sandbox."""
@@ -66,14 +79,23 @@ class CommandRunner:
         cwd: Path,
         *,
         timeout_s: float,
+        staged: Staged = _NOTHING_STAGED,
         wanted: Access = _NO_ACCESS,
         on_output: OnOutput | None = None,
     ) -> CommandResult:
-        """`cwd`: in one of the roots. Raises: RefusedError, SandboxError."""
+        """`cwd`: in one of the roots. `staged`: what files are to be for it, where `shows_staged`.
+        Raises: RefusedError, SandboxError."""
         invocation = await self._permitted(line, cwd, wanted)
         return await run_command(invocation, timeout_s=timeout_s, on_output=on_output)
 
-    async def start(self, line: str, cwd: Path, *, wanted: Access = _NO_ACCESS) -> str:
+    async def start(
+        self,
+        line: str,
+        cwd: Path,
+        *,
+        staged: Staged = _NOTHING_STAGED,
+        wanted: Access = _NO_ACCESS,
+    ) -> str:
         """In the background; returns its id there. Raises: RefusedError, BackgroundError,
         SandboxError."""
         return await self.background.start(await self._permitted(line, cwd, wanted), line)
