@@ -51,6 +51,12 @@ class AgentSettings(RoleSettings):
 
     temperature: float = 0.2
     """How much chance there is in an answer. 0: none."""
+    command_rules: tuple[str, ...] = ()
+    """What the agent's commands may do: each begins with `allow`, `ask` or `deny`, then the words of a program, such as `allow pytest *` or `deny git push *`. Deny goes before ask, and ask before allow. What no rule names and is not known to be harmless is asked about."""
+    sandbox_read_only_paths: tuple[str, ...] = ()
+    """Files and folders of your home folder that commands may read, such as `~/data`: absolute, or beginning with `~/`. They see none of it else, but for the toolchains on your PATH."""
+    command_timeout_s: float = 120.0
+    """Seconds after which a command is ended, if the model asks for no other limit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,9 +27,19 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE_JSON = Path("editor-clients/vscode/package.json")
 
 _MACHINE_FIELDS = frozenset(
-    {"model", "url", "api_key_env", "timeout_s", "model_download", "include_secret"}
+    {
+        "model",
+        "url",
+        "api_key_env",
+        "timeout_s",
+        "model_download",
+        "include_secret",
+        "command_rules",
+        "sandbox_read_only_paths",
+        "command_timeout_s",
+    }
 )
-"""Fields that say where text is sent, what is downloaded, or what the machine bears: VS Code keeps
+"""Fields that say where text is sent, what is downloaded, what may run, or what the machine bears: VS Code keeps
 them apart for every machine, and a folder that is not trusted cannot set them."""
 
 _MAX_CHOICES_SHOWN = 4

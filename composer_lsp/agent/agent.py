@@ -1,16 +1,18 @@
 """Puts a run together: the prompt, the tools, the transcript."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from composer_lsp.agent.events import Event
+from composer_lsp.agent.events import CallEvent, Event, NoticeEvent, OutputEvent, current_call
 from composer_lsp.agent.git import GitState, read_git
 from composer_lsp.agent.model import ChatModel, Message
 from composer_lsp.agent.prompt.rules import read_rules
 from composer_lsp.agent.prompt.system import Request, request_message, system_message
 from composer_lsp.agent.run import AgentRun, Checks, Limits, Outcome, no_checks
+from composer_lsp.agent.run_commands import CommandSettings, RunCommands
 from composer_lsp.agent.tools.code import likely_code
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.sets import tools_for
@@ -40,6 +42,7 @@ class Agent:
     checks: Checks = no_checks
     ask_user: Callable[[str], Awaitable[bool]] | None = None
     """A yes-or-no question; None: nobody can answer, and the answer is no."""
+    commands: CommandSettings = field(default_factory=CommandSettings)
     limits: Limits | None = None
 
     async def run(
@@ -73,8 +76,10 @@ class Agent:
             dirty_diff=git.diff,
         )
         transcript = Transcript.begin(self.transcripts, header)
+        emit = _noting_calls(emit)
         try:
-            outcome = await self._agent_run(request, context, transcript, emit).run(messages)
+            async with self._commands(emit) as context.commands:
+                outcome = await self._agent_run(request, context, transcript, emit).run(messages)
         finally:
             transcript.close()
         return Finished(outcome=outcome, context=context, transcript=transcript)
@@ -84,6 +89,23 @@ class Agent:
         if self.ask_user is not None:
             context.ask_user = self.ask_user
         return context
+
+    @asynccontextmanager
+    async def _commands(self, emit: Callable[[Event], None]) -> AsyncGenerator[RunCommands, None]:
+        def watcher() -> Callable[[str], None]:
+            call = current_call.get()
+            return lambda text: emit(OutputEvent(call, text))
+
+        commands = RunCommands(
+            self.commands,
+            [Path(root) for root in self.workspace.paths.roots],
+            watcher=watcher,
+            notice=lambda text: emit(NoticeEvent(text)),
+        )
+        try:
+            yield commands
+        finally:
+            await commands.aclose()
 
     def _agent_run(
         self,
@@ -115,3 +137,14 @@ class Agent:
     async def _git(self) -> GitState:
         """Of the first root: what a transcript needs to start from the same state."""
         return await read_git(self.workspace.paths.roots[0])
+
+
+def _noting_calls(emit: Callable[[Event], None]) -> Callable[[Event], None]:
+    """A call's tool runs in the context in which the call was announced."""
+
+    def tell(event: Event) -> None:
+        if isinstance(event, CallEvent):
+            current_call.set(event.id)
+        emit(event)
+
+    return tell

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
+from composer_index.printable import printable
 from composer_lsp.agent.diff import unified
 from composer_lsp.agent.edits.change_set import FileChange
 from composer_lsp.agent.events import (
@@ -13,6 +14,7 @@ from composer_lsp.agent.events import (
     EditsEvent,
     Event,
     NoticeEvent,
+    OutputEvent,
     PlanEvent,
     ResultEvent,
     TextEvent,
@@ -49,16 +51,21 @@ class TerminalOutput:
         self._err = Console(stderr=True, highlight=False, soft_wrap=True)
         self._names: dict[str, str] = {}
         self._said = ""
+        self._is_mid_output = False
 
     def event(self, event: Event) -> None:
         match event:
             case TextEvent(text=text):
                 self._said += text
-                self._out.print(text, end="", markup=False)
+                self._out.print(_safe(text), end="", markup=False)
             case CallEvent(id=call, name=name, arguments=arguments):
                 self._line()
                 self._names[call] = f"{name} {_short(arguments)}"
+            case OutputEvent(text=text):
+                self._err.print(text, end="", style="dim", markup=False)
+                self._is_mid_output = not text.endswith("\n")
             case ResultEvent(id=call, text=text, is_error=is_error, duration_s=duration_s):
+                self._line()
                 self._err.print(
                     f"  {self._names.pop(call, '?')}  {duration_s:.1f} s", style="dim", markup=False
                 )
@@ -66,7 +73,8 @@ class TerminalOutput:
                     self._err.print(f"    {_first_line(text)}", style="red", markup=False)
             case PlanEvent(steps=steps):
                 for step in steps:
-                    self._err.print(f"  [{_MARKS[step.state]}] {step.text}", markup=False)
+                    line = f"  [{_MARKS[step.state]}] {printable(step.text)}"
+                    self._err.print(line, markup=False)
             case NoticeEvent(text=text):
                 self._line()
                 self._err.print(text, style="yellow", markup=False)
@@ -78,7 +86,7 @@ class TerminalOutput:
         if outcome.text.strip() != self._said.strip():
             self._line()
             style = None if outcome.status == "finished" else "yellow"
-            self._out.print(outcome.text, style=style, markup=False)
+            self._out.print(_safe(outcome.text), style=style, markup=False)
         self._line()
 
     def changes(self, changes: Sequence[FileChange]) -> None:
@@ -101,7 +109,9 @@ class TerminalOutput:
         """End the line that is being streamed."""
         if self._said and not self._said.endswith("\n"):
             self._out.print()
-        self._said = ""
+        if self._is_mid_output:
+            self._err.print()
+        self._said, self._is_mid_output = "", False
 
 
 class JsonOutput:
@@ -133,9 +143,13 @@ def _print(value: Mapping[str, Any]) -> None:
 
 
 def _short(arguments: str) -> str:
-    line = " ".join(arguments.split())
+    line = printable(" ".join(arguments.split()))
     return line if len(line) <= _MAX_ARGUMENTS else f"{line[: _MAX_ARGUMENTS - 1]}…"
 
 
 def _first_line(text: str) -> str:
-    return text.split("\n", 1)[0]
+    return printable(text.split("\n", 1)[0])
+
+
+def _safe(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))

@@ -1,4 +1,4 @@
-"""`composer-lsp ask|plan|edit "…"`: the agent in a terminal, on a folder."""
+"""`composer-lsp ask|plan|edit|fix|test "…"`: the agent in a terminal, on a folder."""
 
 import argparse
 import asyncio
@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from composer_lsp.cli.agent_output import JsonOutput, Output, TerminalOutput
-from composer_lsp.config import AgentSettings, EngineSettings, IndexSettings
+from composer_lsp.cli.terminal import can_ask, confirmed
+from composer_lsp.config import AgentSettings, EngineSettings, IndexSettings, Settings
 
 if TYPE_CHECKING:
     from composer_lsp.agent.agent import Agent, Finished
     from composer_lsp.agent.prompt.system import Mode
+    from composer_lsp.agent.tools.context import ToolContext
     from composer_lsp.agent.workspace.workspace import CodeIndex
     from composer_lsp.engine.chat import ConfiguredChatModel
 
@@ -27,7 +29,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("request", nargs="+", help="what you want, in words")
     parser.add_argument("--root", type=Path, default=Path(), help="the folder (default: this one)")
     parser.add_argument("--json", action="store_true", help="print events, one JSON object a line")
-    parser.add_argument("--yes", action="store_true", help="apply the changes without asking")
+    parser.add_argument(
+        "--yes",
+        action="store_true",
+        help="apply the changes without asking; commands are asked about all the same",
+    )
+    parser.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="let commands run that match, such as 'pytest *' (may be repeated)",
+    )
     parser.add_argument("--no-index", action="store_true", help="find code by text and names alone")
     parser.add_argument("--model", default=defaults.model, help="model name (default: auto)")
     parser.add_argument(
@@ -44,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from composer_inference.endpoint import EndpointError
+    from composer_lsp.agent.commands import Rule, RuleError
     from composer_lsp.agent.workspace.workspace import WorkspaceError
     from composer_lsp.engine.errors import EngineError
 
@@ -52,7 +66,11 @@ def run(args: argparse.Namespace) -> int:
         output.error(f"{args.root} is no folder")
         return _FAILED
     try:
+        args.allow = [Rule("allow", pattern) for pattern in args.allow]
         return asyncio.run(_run(args.command, args, output))
+    except RuleError as error:
+        output.error(f"--allow: {error}")
+        return _FAILED
     except (EngineError, EndpointError, WorkspaceError) as error:
         output.error(str(error))
         return _FAILED
@@ -62,10 +80,12 @@ async def _run(mode: "Mode", args: argparse.Namespace, output: Output) -> int:
     from composer_lsp.agent.prompt.system import Request
 
     async with _model(args) as model, _index(args) as index:
-        agent = _agent(args, model, index, output)
+        agent = _agent(args, model, index)
         name = await model.name()
         request = Request(mode=mode, text=" ".join(args.request))
-        finished = await agent.run(request, output.event, model_name=name)
+        context = agent.context()
+        context.apply_pending = lambda: _apply_pending(agent, context, output, request.text)
+        finished = await agent.run(request, output.event, model_name=name, context=context)
         output.outcome(finished)
         is_applied = await _apply(agent, finished, output, is_agreed=args.yes)
     match finished.outcome.status:
@@ -83,40 +103,52 @@ async def _apply(agent: "Agent", finished: "Finished", output: Output, *, is_agr
     if not changes:
         return True
     output.changes(changes)
-    if not is_agreed and not await _ask(f"Apply the changes to {len(changes)} files?"):
+    if not is_agreed and not await confirmed(f"Apply the changes to {len(changes)} files?"):
         return False
     await agent.workspace.apply(changes, label=finished.transcript.header.request)
     output.applied(changes)
     return True
 
 
-async def _ask(question: str) -> bool:
-    """No where nobody can answer."""
-    if not sys.stdin.isatty():
-        return False
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-    answer = await asyncio.to_thread(sys.stdin.readline)
-    return answer.strip().lower() in ("y", "yes")
+async def _apply_pending(
+    agent: "Agent", context: "ToolContext", output: Output, label: str
+) -> None:
+    """Before a command that sees the disk alone. Raises: WorkspaceError."""
+    changes = list(context.changes.changes())
+    output.changes(changes)
+    await agent.workspace.apply(changes, label=label)
+    for change in changes:
+        context.changes.reject(change.path)
+    output.applied(changes)
 
 
 def _agent(
     args: argparse.Namespace,
     model: "ConfiguredChatModel",
     index: "CodeIndex | None",
-    output: Output,
 ) -> "Agent":
     from composer_inference.environment import state_dir
     from composer_lsp.agent.agent import Agent
+    from composer_lsp.agent.command_rules import Permissions, RulesFile
+    from composer_lsp.agent.run_commands import command_settings
     from composer_lsp.agent.workspace.directory import DirectoryWorkspace
     from composer_lsp.agent.workspace.paths import Paths
+    from composer_lsp.cli.approver import TerminalApprover
 
+    file = RulesFile.of(state_dir(), args.root.resolve())
+    permissions = Permissions(file, TerminalApprover() if can_ask() else None)
     return Agent(
         workspace=DirectoryWorkspace(Paths([args.root])),
         model=model,
         transcripts=state_dir() / "transcripts",
         index=index,
-        ask_user=_ask,
+        ask_user=confirmed,
+        commands=command_settings(Settings(agent=_settings(args)), permissions, args.allow),
     )
+
+
+def _settings(args: argparse.Namespace) -> AgentSettings:
+    return AgentSettings(model=args.model, url=args.url, api_key_env=args.api_key_env)
 
 
 @asynccontextmanager
@@ -124,7 +156,7 @@ async def _model(args: argparse.Namespace) -> "AsyncGenerator[ConfiguredChatMode
     from composer_lsp.engine.chat import ConfiguredChatModel
     from composer_lsp.engine.launcher import Launcher
 
-    settings = AgentSettings(model=args.model, url=args.url, api_key_env=args.api_key_env)
+    settings = _settings(args)
     model = ConfiguredChatModel(Launcher(lambda: EngineSettings()), lambda: settings)
     try:
         yield model

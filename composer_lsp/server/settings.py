@@ -23,6 +23,7 @@ _RANGES = {
     "context_tokens": (64, 1 << 20),
     "debounce_ms": (0, 60_000),
     "temperature": (0, 2),
+    "command_timeout_s": (1, 86_400),
     "timeout_s": (0, 86_400),
     "threads": (0, 1024),
     "idle_exit_s": (0, 31_536_000),
@@ -127,6 +128,10 @@ def _parse_value(
         raise _BadValueError(_one_of(names))
     if field.name in _GLOB_FIELDS and result:
         _check_globs(cast("tuple[str, ...]", result))
+    if field.name == "command_rules" and result:
+        return _readable_rules(cast("tuple[str, ...]", result), name, problems)
+    if field.name == "sandbox_read_only_paths":
+        _check_paths(cast("tuple[str, ...]", result))
     return result
 
 
@@ -151,6 +156,29 @@ def _check_globs(globs: Sequence[str]) -> None:
             parse_pattern(glob)
         except PatternError as error:
             raise _BadValueError(f"a list of globs in git-ignore syntax, and {error}") from None
+
+
+def _readable_rules(rules: Sequence[str], name: str, problems: list[str]) -> tuple[str, ...]:
+    """Those that can be read: one that cannot must not take one that forbids with it."""
+    from composer_lsp.agent.command_rules import parse_rule  # needed by few
+    from composer_lsp.agent.commands import RuleError
+
+    readable: list[str] = []
+    for rule in rules:
+        try:
+            parse_rule(rule)
+            readable.append(rule)
+        except RuleError as error:
+            problems.append(f"{name}: {error}. The others hold.")
+    return tuple(readable)
+
+
+def _check_paths(paths: Sequence[str]) -> None:
+    for path in paths:
+        if not path.startswith(("/", "~/")):
+            raise _BadValueError(
+                f'a list of paths that begin with "/" or "~/", and {path!r} does not'
+            )
 
 
 @cache

@@ -27,6 +27,8 @@ _CHANGES = """\
 - Follow the code base: its abstractions, names, style, and how it tests. Before you write a helper,
   search whether one exists, and use it.
 - Change what was asked and nothing else. Read a file before you edit it.
+- run_command sees your edits. The user and his rules decide what may run; where a command is
+  refused, do without it and say so.
 - Fix what checks report about your changes. Run the tests that cover them; say that tests pass only
   after you ran them and they passed.
 - For work of several steps call update_plan. When all is done, call finish with a short summary."""

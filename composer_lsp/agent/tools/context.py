@@ -9,6 +9,7 @@ from composer_lsp.agent.edits.change_set import ChangeSet, Snapshot
 from composer_lsp.agent.edits.text_file import TextFile
 from composer_lsp.agent.ledger import Ledger
 from composer_lsp.agent.reads import ReadLog
+from composer_lsp.agent.run_commands import RunCommands
 from composer_lsp.agent.workspace.paths import IgnoredError, PathError, Place
 from composer_lsp.agent.workspace.workspace import CodeIndex, Workspace
 
@@ -36,6 +37,11 @@ class ToolContext:
     plan: tuple[PlanStep, ...] = ()
     ask_user: Callable[[str], Awaitable[bool]] = _refuse
     """A yes-or-no question; False where nobody can answer."""
+    commands: RunCommands | None = None
+    """None: no command runs here."""
+    apply_pending: Callable[[], Awaitable[None]] | None = None
+    """Writes what is staged to the disk, after which it is staged no more, for commands that see
+    the disk alone; None: the host cannot. Raises: WorkspaceError."""
     summary: str | None = None
     """What `finish` was called with: the run is over."""
     granted: set[str] = field(default_factory=set[str])

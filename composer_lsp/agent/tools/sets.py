@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from composer_lsp.agent.prompt.system import Mode
 from composer_lsp.agent.tools.code import diagnostics, references, semantic_search, symbols
+from composer_lsp.agent.tools.command import read_output, run_command, stop_command
 from composer_lsp.agent.tools.course import finish, update_plan
 from composer_lsp.agent.tools.edit import delete_file, edit_file, move_file, write_file
 from composer_lsp.agent.tools.files import find_files, list_files, read_file
@@ -13,6 +14,7 @@ from composer_lsp.agent.tools.tool import Tool
 _FILES = (read_file, list_files, find_files, grep)
 _INDEX = (semantic_search, symbols, references)
 _EDITS = (edit_file, write_file, move_file, delete_file)
+_COMMANDS = (run_command, read_output, stop_command)
 
 
 def tools_for(mode: Mode, *, has_index: bool, has_diagnostics: bool) -> Sequence[Tool]:
@@ -21,5 +23,5 @@ def tools_for(mode: Mode, *, has_index: bool, has_diagnostics: bool) -> Sequence
     if mode == "plan":
         tools.append(update_plan)
     elif mode != "ask":
-        tools += [*_EDITS, update_plan, finish]
+        tools += [*_EDITS, *_COMMANDS, update_plan, finish]
     return tools

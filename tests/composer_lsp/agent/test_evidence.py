@@ -68,16 +68,59 @@ def test_tests_pass_only_when_they_did(context: ToolContext, text: str) -> None:
         ("pytest", True),
         (".venv/bin/pytest -x tests", True),
         ("python -m unittest", True),
+        ("python3.12 -X dev -m pytest -q", True),
+        ("uv run --with rich pytest -q", True),
+        ("npx jest", True),
         ("npm test", True),
         ("npm run test:unit -- --watch=false", True),
         ("cargo test --all", True),
         ("cd api && go test ./...", True),
         ("make -j2 test", True),
-        ("echo pytest-cov", False),
+        ("timeout 60 pytest", True),
+        ("bash -c 'pytest -q'", True),
+        ("echo pytest", False),
+        ("grep -r pytest .", False),
         ("cat tests/test_app.py", False),
-        ("pip install pytest", True),
+        ("pip install pytest", False),
+        ("uv add pytest", False),
+        ("pytest --collect-only -q", False),
+        ("pytest --version", False),
+        ("cargo test --no-run", False),
+        ("make -n test", False),
         ("git status", False),
     ],
 )
 def test_knows_commands_that_test(line: str, is_test: bool) -> None:
     assert CommandRun(line, 0).is_test is is_test
+
+
+@pytest.mark.parametrize(
+    ("line", "tells"),
+    [
+        ("pytest", True),
+        ("cd api && CI=1 pytest -q > log.txt 2>&1", True),
+        ("cd api; pytest", True),
+        ("pytest && echo fine", True),
+        ("timeout 60 pytest  # quick", True),
+        ("pytest | tail -5", False),
+        ("pytest || true", False),
+        ("pytest; echo done", False),
+        ("pytest a; pytest b", False),
+        ("pytest &", False),
+        ("! pytest", False),
+        ("if pytest; then :; fi", False),
+        ("bash -c 'pytest; true'", False),
+        ("find . -name 'test_*' -exec pytest {} \\;", False),
+        ("pytest (", False),
+    ],
+)
+def test_knows_whether_the_exit_code_is_that_of_the_tests(line: str, tells: bool) -> None:
+    assert CommandRun(line, 0).has_passed is tells
+
+
+def test_a_command_that_hides_a_failure_does_not_prove_that_tests_pass(
+    context: ToolContext,
+) -> None:
+    context.ledger.ran(CommandRun("pytest | tail -5", 0))
+    (problem,) = problems(context, "All tests pass.")
+    assert problem[1] == "no test command has passed since the last edit"

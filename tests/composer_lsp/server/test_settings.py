@@ -75,6 +75,28 @@ def test_a_bad_value_is_named_and_costs_that_key_alone(values, told):
         assert part in problems[0]
 
 
+def test_a_rule_that_cannot_be_read_is_named_and_leaves_the_others():
+    rules = ["deny git push *", "git status", "allow", "allow 'pytest", "allow pytest *"]
+    settings, problems = parse_settings({"agent": {"commandRules": rules}})
+    assert settings.agent.command_rules == ("deny git push *", "allow pytest *")
+    assert problems == [
+        "composer.agent.commandRules: the rule 'git status' must begin with allow, ask, deny. "
+        "The others hold.",
+        "composer.agent.commandRules: the rule '' names no program. The others hold.",
+        'composer.agent.commandRules: the rule "\'pytest" cannot be read: No closing quotation. '
+        "The others hold.",
+    ]
+
+
+def test_paths_for_commands_are_absolute_or_of_the_home_folder():
+    settings, problems = parse_settings({"agent": {"sandboxReadOnlyPaths": ["~/data", "/opt/x"]}})
+    assert (settings.agent.sandbox_read_only_paths, problems) == (("~/data", "/opt/x"), [])
+    settings, (problem,) = parse_settings({"agent": {"sandboxReadOnlyPaths": ["~/data", "x"]}})
+    assert settings.agent.sandbox_read_only_paths == ()
+    assert "composer.agent.sandboxReadOnlyPaths" in problem
+    assert "and 'x' does not" in problem
+
+
 def test_null_means_not_set():
     assert parse_settings({"tab": None, "modelDownload": None}) == (Settings(), [])
 

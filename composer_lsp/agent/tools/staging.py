@@ -1,0 +1,186 @@
+"""What is staged, as commands see it, and what commands make of files, staged again."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from composer_lsp.agent.commands import CommandResult, CommandRunner
+from composer_lsp.agent.edits.change_set import EditError
+from composer_lsp.agent.edits.text_file import TextError, TextFile
+from composer_lsp.agent.tools.context import ToolContext
+from composer_lsp.agent.tools.tool import ToolError
+from composer_lsp.agent.workspace.paths import PathError, Place
+from composer_lsp.agent.workspace.workspace import WorkspaceError
+
+_MAX_PATHS = 20
+"""Of those that a note names."""
+
+Staged = Mapping[Path, bytes | None]
+Stamps = Mapping[str, tuple[int, int]]
+"""Time of change, in nanoseconds, and size in bytes, by path."""
+
+
+async def files_for_command(
+    context: ToolContext, runner: CommandRunner
+) -> tuple[Staged, list[str]]:
+    """What files are to be for a command, and what of it the command does not see, for the model.
+
+    Where commands see the disk alone, what is staged is put there, if the user agrees. Raises:
+    ToolError, WorkspaceError.
+    """
+    unsaved = await _unsaved(context)
+    if runner.shows_staged:
+        return {**unsaved, **_of_changes(context)}, []
+    if context.changes:
+        await _apply_pending(context, runner)
+    notes = (
+        [
+            f"[it did not see the unsaved text of {_listed(_shown(context, path) for path in unsaved)}]"
+        ]
+        if unsaved
+        else []
+    )
+    return {}, notes
+
+
+async def _apply_pending(context: ToolContext, runner: CommandRunner) -> None:
+    changed = _listed(change.path for change in context.changes.changes())
+    why = f"a command does not see what is not on the disk ({runner.why_not_staged})"
+    if context.apply_pending is None:
+        raise ToolError(f"not run: {why}, and the changes of {changed} cannot be applied yet")
+    if not await context.ask_user(f"Apply the changes of {changed} first? Else {why}."):
+        raise ToolError(f"not run: {why}, and the user did not want {changed} changed yet")
+    await context.apply_pending()
+
+
+def _of_changes(context: ToolContext) -> dict[Path, bytes | None]:
+    """Raises: ToolError."""
+    locate = context.workspace.paths.locate
+    staged: dict[Path, bytes | None] = {}
+    for change in context.changes.changes():
+        if change.moved_from is not None:
+            staged.setdefault(Path(locate(change.moved_from).absolute), None)
+        try:
+            data = change.data()
+        except TextError as error:
+            raise ToolError(f"not run: {change.path} cannot be written: {error}") from error
+        place = locate(change.path)
+        staged[Path(place.absolute) if data is None else _written(place)] = data
+    return staged
+
+
+def _written(place: Place) -> Path:
+    """What is written to a link is written to what it leads to."""
+    return Path(place.absolute).resolve()
+
+
+async def _unsaved(context: ToolContext) -> dict[Path, bytes | None]:
+    """Raises: ToolError, WorkspaceError."""
+    paths = context.workspace.paths
+    found: dict[Path, bytes | None] = {}
+    for path, text in (await context.workspace.unsaved()).items():
+        place = paths.locate(path)
+        if await _why_hidden(context, place) is not None:
+            continue
+        file = (await context.snapshot(place)).file or TextFile(text="")
+        try:
+            found[_written(place)] = file.encode(text)
+        except TextError as error:
+            raise ToolError(f"not run: {path} cannot be saved: {error}") from error
+    return found
+
+
+async def take_changes(context: ToolContext, result: CommandResult) -> list[str]:
+    """Stage what a command made of files; what of it happened, for the model."""
+    changed: list[str] = []
+    left: list[str] = []
+    for path, data in sorted(result.changes.items()):
+        place = context.workspace.paths.of_absolute(str(path))
+        if place is None:
+            left.append(f"{path} (it is outside of the workspace)")
+        elif (why := await _stage(context, place, data, result.modes.get(path))) is None:
+            changed.append(place.path)
+            context.reads.forget(place.path)
+        elif why:
+            left.append(f"{place.path} ({why})")
+    if changed:
+        context.ledger.edited()
+    notes = {
+        "it changed, as if you had": changed,
+        "it wrote to the disk at once": [_shown(context, path) for path in result.kept],
+        "left out, and nowhere now": left + [_shown(context, path) for path in result.left_out],
+    }
+    return [f"[{what}: {_listed(paths)}]" for what, paths in notes.items() if paths]
+
+
+async def _stage(
+    context: ToolContext, place: Place, data: bytes | None, mode: int | None
+) -> str | None:
+    """None once it is staged; else why not, empty if nothing is different."""
+    if (why := await _why_hidden(context, place)) is not None:
+        return why
+    try:
+        snapshot = await context.snapshot(place)
+        now = await context.file(place)
+        text = None if data is None else TextFile.decode(data).text
+        if text == (None if now is None else now.text):
+            return ""
+        if text is not None and (snapshot.file or TextFile(text="")).encode(text) != data:
+            return "it is in another encoding"
+        if mode is not None:
+            snapshot = replace(snapshot, mode=mode)
+        context.changes.write(place.path, snapshot, text)
+    except (TextError, EditError, WorkspaceError) as error:
+        return str(error)
+    return None
+
+
+async def _why_hidden(context: ToolContext, place: Place) -> str | None:
+    try:
+        await asyncio.to_thread(context.workspace.paths.check, place, may_be_ignored=True)
+    except PathError as error:
+        return str(error)
+    return None
+
+
+async def stamps(context: ToolContext, runner: CommandRunner) -> Stamps | None:
+    """Of the files on the disk, to find out what a command changes there. None where it cannot."""
+    return None if runner.shows_staged else await asyncio.to_thread(_stamps, context)
+
+
+async def changed_on_disk(context: ToolContext, before: Stamps | None) -> list[str]:
+    """What is different from `before`, for the model."""
+    if before is None:
+        return []
+    after = await asyncio.to_thread(_stamps, context)
+    changed = [path for path in sorted({*before, *after}) if before.get(path) != after.get(path)]
+    if not changed:
+        return []
+    for path in changed:
+        context.reads.forget(path)
+    context.ledger.edited()
+    return [f"[on the disk, these files were changed: {_listed(changed)}]"]
+
+
+def _stamps(context: ToolContext) -> Stamps:
+    paths = context.workspace.paths
+    found: dict[str, tuple[int, int]] = {}
+    for path in paths.listed():
+        try:
+            status = Path(paths.locate(path).absolute).stat()
+        except OSError:
+            continue  # it went meanwhile
+        found[path] = (status.st_mtime_ns, status.st_size)
+    return found
+
+
+def _shown(context: ToolContext, path: Path) -> str:
+    place = context.workspace.paths.of_absolute(str(path))
+    return str(path) if place is None else place.path
+
+
+def _listed(paths: Iterable[str]) -> str:
+    listed = list(paths)
+    more = f" and {len(listed) - _MAX_PATHS} more" if len(listed) > _MAX_PATHS else ""
+    return ", ".join(listed[:_MAX_PATHS]) + more
