@@ -34,13 +34,14 @@ _MACHINE_FIELDS = frozenset(
         "timeout_s",
         "model_download",
         "include_secret",
-        "command_rules",
-        "sandbox_read_only_paths",
         "command_timeout_s",
     }
 )
-"""Fields that say where text is sent, what is downloaded, what may run, or what the machine bears: VS Code keeps
+"""Fields that say where text is sent, what is downloaded, or what the machine bears: VS Code keeps
 them apart for every machine, and a folder that is not trusted cannot set them."""
+
+_USER_FIELDS = frozenset({"command_rules", "sandbox_read_only_paths"})
+"""Fields that no folder may set at all, since the commands that they are about can write there."""
 
 _MAX_CHOICES_SHOWN = 4
 """Longer lists of choices are left to the option's help."""
@@ -73,7 +74,8 @@ class Setting:
     type: Any
     default: Any
     documentation: str
-    belongs_to_machine: bool
+    scope: str
+    """As VS Code has it."""
 
 
 # --- Settings -----------------------------------------------------------------------------------
@@ -101,8 +103,16 @@ def _settings_of(cls: type, prefix: str, group: str) -> Iterator[Setting]:
             type=kind,
             default=field.default,
             documentation=documentation[field.name],
-            belongs_to_machine=field.name in _MACHINE_FIELDS or cls is config.EngineSettings,
+            scope=_scope(cls, field.name),
         )
+
+
+def _scope(cls: type, name: str) -> str:
+    if name in _USER_FIELDS:
+        return "machine"
+    if name in _MACHINE_FIELDS or cls is config.EngineSettings:
+        return "machine-overridable"
+    return "window"
 
 
 def field_documentation(cls: type) -> dict[str, str]:
@@ -189,7 +199,7 @@ def vscode_configuration() -> list[dict[str, Any]]:
         groups.setdefault(setting.group, {})[setting.key] = {
             **json_schema(setting.type),
             "default": as_json(setting.default),
-            "scope": "machine-overridable" if setting.belongs_to_machine else "window",
+            "scope": setting.scope,
             "markdownDescription": setting.documentation,
         }
     groups["Language server"] = _CLIENT_SETTINGS
@@ -202,7 +212,7 @@ def package_json(text: str) -> str:
     manifest["version"] = composer_lsp.__version__
     manifest["contributes"]["configuration"] = vscode_configuration()
     manifest["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"] = [
-        *(setting.key for setting in settings() if setting.belongs_to_machine),
+        *(setting.key for setting in settings() if setting.scope == "machine-overridable"),
         *_CLIENT_SETTINGS,
     ]
     return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
