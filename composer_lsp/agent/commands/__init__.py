@@ -16,6 +16,7 @@ from composer_lsp.agent.commands.run import CommandResult
 from composer_lsp.agent.commands.runner import CommandRunner, RefusedError
 from composer_lsp.agent.commands.sandbox import SandboxSettings
 from composer_lsp.agent.commands.shell import Limits
+from composer_lsp.agent.commands.staging import Staged
 
 __all__ = [
     "Access",
@@ -38,6 +39,7 @@ __all__ = [
     "RuleError",
     "SandboxError",
     "SandboxSettings",
+    "Staged",
     "Verdict",
     "parse",
 ]

@@ -1,6 +1,6 @@
 """A bubblewrap sandbox around a command: what it sees, what it may write, whom it may reach.
 
-It sees the system read-only, the workspace writable, a home folder with nothing but toolchains in
+It sees the system read-only, the workspace writable (or an overlay of it), a home folder with nothing but toolchains in
 it, and no secrets. Its network is its own, with nobody else on it. What it could plant for the
 user's own tools to run later is kept from it where tools run such things unasked: `.git` is
 read-only, and with writing allowed its hooks and configuration still are. What else lies in the
@@ -12,19 +12,29 @@ that is given the network reaches what listens on this machine too.
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from composer_lsp.agent.commands.access import Access
-from composer_lsp.agent.commands.bubblewrap import NAMESPACES, Bubblewrap, SandboxError
+from composer_lsp.agent.commands.bubblewrap import (
+    NAMESPACES,
+    NO_CAPABILITIES,
+    Bubblewrap,
+    SandboxError,
+    identity,
+)
 from composer_lsp.agent.commands.environment import command_environment
 from composer_lsp.agent.commands.masks import (
-    hidden_paths,
+    Survey,
+    lasting,
+    mounts_below,
     private_system_files,
     repositories,
+    survey,
     without_secrets,
 )
+from composer_lsp.agent.commands.overlay import Overlay
 from composer_lsp.agent.commands.shell import Invocation, Limits, shell_argv
 from composer_lsp.agent.commands.toolchains import Toolchains, find_toolchains
 
@@ -33,8 +43,6 @@ _COVERED = ("/home", "/root", "/var", "/run", "/mnt", "/media", "/srv", "/tmp")
 _TEMPORARY = ("/tmp", "/var/tmp")
 _GIT_PROTECTED = ("hooks", "config", "config.worktree", "commondir", "info", "modules")
 _MAX_MASKS = 2000
-
-HiddenPaths = Callable[[Sequence[Path]], Sequence[Path]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,15 +65,13 @@ class Sandbox:
         environ: Mapping[str, str],
         home: Path,
         settings: SandboxSettings | None = None,
-        hidden: HiddenPaths = hidden_paths,
     ) -> None:
-        """`roots`: the workspace's folders, writable. `hidden`: called before each command for the
-        files and folders to cover. Raises: SandboxError."""
+        """`roots`: the workspace's folders, writable. Raises: SandboxError."""
         self._bubblewrap = bubblewrap
-        self._roots = [root.resolve() for root in roots]
+        # The outer ones first, where they lie in each other.
+        self._roots = sorted({root.resolve() for root in roots}, key=lambda root: len(root.parts))
         self._home = home.resolve()
         self._settings = settings or SandboxSettings()
-        self._hidden = hidden
         self._environ = command_environment(environ, self._settings.hidden_variables)
         for root in self._roots:
             if self._home.is_relative_to(root) or root == Path("/"):
@@ -85,14 +91,32 @@ class Sandbox:
         """Remove its temporary files and caches."""
         self._scratch.cleanup()
 
-    def invocation(self, line: str, cwd: Path, access: Access) -> Invocation:
-        """`cwd`: in one of the roots. Looks at the disk: 10 ms and more; call it in a thread.
-        Raises: SandboxError."""
+    def invocation(
+        self,
+        line: str,
+        cwd: Path,
+        access: Access,
+        overlay: Overlay | None = None,
+        *,
+        is_background: bool = False,
+        is_read_only: bool = False,
+    ) -> Invocation:
+        """`cwd`: in one of the roots. `overlay`: what the command sees in their place; the folders
+        with packages and caches stay the disk's, and for the background all that git ignores.
+        `is_read_only`: the roots, where there is no overlay. Looks at the disk: 10 ms and more;
+        call it in a thread. Raises: SandboxError."""
         limits = self._settings.limits
         bound = self._bubblewrap.bound
+        found = survey(self._roots)
+        if overlay is not None:
+            shown = lasting(found.folders, self._roots, only_large=not is_background)
+            workspace = _overlaid(overlay, [*shown, *mounts_below(self._roots)])
+        else:
+            bind = "--ro-bind" if is_read_only else "--bind"
+            workspace = [(bind, root, root) for root in self._roots]
         argv = (
-            *self._bubblewrap.argv(limits.max_processes),
-            *self._arguments(access),
+            *self._bubblewrap.argv(limits.max_processes, overlay.script if overlay else ""),
+            *self._arguments(access, workspace, found),
             *("--chdir", str(cwd.resolve()), "--"),
             *shell_argv(line, limits, bounds_processes=bound == "rlimit"),
         )
@@ -115,8 +139,10 @@ class Sandbox:
             "npm_config_cache": str(cache / "npm"),
         }
 
-    def _arguments(self, access: Access) -> Iterator[str]:
-        yield from NAMESPACES
+    def _arguments(
+        self, access: Access, workspace: Sequence[tuple[str, Path, Path]], found: Survey
+    ) -> Iterator[str]:
+        yield from (*NAMESPACES, *identity(), *NO_CAPABILITIES)
         if not access.network:
             yield "--unshare-net"
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
@@ -124,10 +150,10 @@ class Sandbox:
         if access.network:
             yield from _shown_again(Path("/etc/resolv.conf").resolve())
         yield from self._toolchains()
-        for root in self._roots:
-            yield from ("--bind", str(root), str(root))
+        for bind, source, target in workspace:
+            yield from (bind, str(source), str(target))
         yield from self._git(access)
-        yield from self._masks()
+        yield from self._masks(found)
 
     def _covers(self) -> Iterator[str]:
         for folder in self._covered:
@@ -163,8 +189,8 @@ class Sandbox:
                 copy.write_text(without_secrets(config.read_text("utf-8", "replace")), "utf-8")
                 yield from ("--ro-bind", str(copy), str(config))
 
-    def _masks(self) -> Iterator[str]:
-        hidden = [*self._hidden(self._roots), *private_system_files()]
+    def _masks(self, found: Survey) -> Iterator[str]:
+        hidden = [*found.hidden, *private_system_files()]
         if len(hidden) > _MAX_MASKS:
             raise SandboxError(
                 f"the workspace has {len(hidden)} secret files, more than the {_MAX_MASKS} that the "
@@ -174,6 +200,13 @@ class Sandbox:
             cover = self._scratch_path / ("empty" if path.is_dir() else "nothing")
             if path.exists():
                 yield from ("--ro-bind", str(cover), str(path))
+
+
+def _overlaid(overlay: Overlay, disk: Sequence[Path]) -> list[tuple[str, Path, Path]]:
+    """What to bind where, the outer folders first. `disk`: what is the disk's own."""
+    sources = {path: path for path in disk} | {layer.root: layer.merged for layer in overlay.layers}
+    ordered = sorted(sources, key=lambda path: len(path.parts))
+    return [("--bind", sources[path], path) for path in ordered]
 
 
 def _shown_again(path: Path) -> Iterator[str]:

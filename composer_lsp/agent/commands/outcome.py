@@ -1,0 +1,200 @@
+"""What a command changed, told apart: what the agent stages, and what goes to the disk at once.
+
+Files that git ignores are the tools' own, so they go to the disk, as do secrets, which the agent may
+not see. All else stays off the disk until the user accepts it, but for what cannot be staged.
+Whether git ignores a file is asked of the disk's `.gitignore` files, not of staged ones.
+"""
+
+import filecmp
+import logging
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from composer_index.ignores.rules import Reason, Rules
+from composer_lsp.agent.commands.overlay import Layer, Overlay
+from composer_lsp.agent.commands.real_tree import RealTree
+from composer_lsp.agent.commands.upper import Entry, is_derived, read_upper
+from composer_lsp.agent.edits.text_file import TextError, TextFile
+
+_log = logging.getLogger(__name__)
+
+_MAX_BYTES = 10_000_000
+"""Of a file that is staged."""
+_EXECUTABLE = 0o111
+_TO_DISK: frozenset[Reason | None] = frozenset({"gitignore", "secret", "composerignore"})
+_STAYING: frozenset[Reason | None] = frozenset({"git", "secret", "composerignore"})
+"""Nobody takes these from the disk."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """By absolute path."""
+
+    changes: dict[Path, bytes | None] = field(default_factory=dict[Path, bytes | None])
+    modes: dict[Path, int] = field(default_factory=dict[Path, int])
+    kept: list[Path] = field(default_factory=list[Path])
+    left_out: list[Path] = field(default_factory=list[Path])
+
+
+def take(overlay: Overlay) -> Outcome:
+    """After the command has ended. Moves what belongs on the disk out of the overlay.
+    Raises: OSError if the overlay cannot be read."""
+    outcome = Outcome()
+    found: set[Path] = set()
+    for layer in overlay.layers:
+        entries = list(read_upper(layer.upper, layer.root))
+        found.update(layer.root / entry.path for entry in entries if entry.kind == "file")
+        _Taking(overlay, layer, outcome).take(entries)
+    for path, data in overlay.staged.items():
+        if data is not None and path not in found:
+            outcome.changes[path] = None
+    return outcome
+
+
+class _Taking:
+    """Of one root."""
+
+    def __init__(self, overlay: Overlay, layer: Layer, outcome: Outcome) -> None:
+        self._overlay = overlay
+        self._layer = layer
+        self._outcome = outcome
+        self._rules = Rules(layer.root)
+        self._tree = RealTree(layer.root)
+
+    def take(self, entries: Sequence[Entry]) -> None:
+        gone = [entry for entry in entries if entry.kind == "gone"]
+        made = [entry for entry in entries if entry.kind != "gone"]
+        # First what is gone: a file may stand where a folder was.
+        self._take_gone(gone)
+        reasons = self._rules.hidden_many(_asked(entry) for entry in made if not entry.is_derived)
+        for entry in made:
+            reason = "gitignore" if entry.is_derived else reasons.get(_asked(entry))
+            self._take_made(entry, reason)
+
+    def _take_gone(self, gone: Sequence[Entry]) -> None:
+        derived = {entry.path for entry in gone if entry.is_derived}
+        left = self._without_ignored({entry.path for entry in gone}, derived)
+        folders = [path for path in left if self._is_folder(path)]
+        below = {path for folder in folders for path in _below(self._layer.root, folder)}
+        for path in left | self._without_ignored(
+            below, {path for path in below if is_derived(path)}
+        ):
+            real = self._layer.root / path
+            if self._is_folder(path) or self._overlay.staged.get(real, b"") is None:
+                continue
+            if real.is_symlink() or not real.is_file():
+                self._outcome.left_out.append(real)
+            else:
+                self._outcome.changes[real] = None
+
+    def _without_ignored(self, paths: set[str], derived: set[str]) -> set[str]:
+        """Those that stay on the disk for now. What git ignores goes."""
+        asked = {path for path in paths if self._layer.root / path not in self._overlay.staged}
+        reasons = self._rules.hidden_many(asked - derived)
+        ignored = (asked & derived) | {path for path in asked if reasons.get(path) == "gitignore"}
+        for path in _topmost(ignored):
+            self._try(path, lambda path=path: self._tree.remove(path))
+        return {
+            path
+            for path in paths - ignored
+            if reasons.get(path) not in _STAYING and not _is_below_any(path, ignored)
+        }
+
+    def _take_made(self, entry: Entry, reason: Reason | None) -> None:
+        path, root = entry.path, self._layer.root
+        source = self._layer.upper / path
+        if root / path in self._overlay.staged:
+            reason = None
+        if entry.kind == "folder":
+            if reason in _TO_DISK:
+                self._try(path, lambda: self._tree.make_folder(path))
+        elif entry.kind == "file" and reason is None and not (root / path).is_symlink():
+            self._take_file(root / path, source)
+        elif reason in _TO_DISK and entry.kind != "special":
+            self._try(path, lambda: self._tree.put(path, source))
+        elif reason not in _TO_DISK:
+            self._outcome.left_out.append(root / _until_git(path))
+
+    def _take_file(self, path: Path, source: Path) -> None:
+        if not os.access(source, os.R_OK):
+            source.chmod(source.lstat().st_mode | stat.S_IRUSR)
+        self._note_mode(path, stat.S_IMODE(source.lstat().st_mode) & 0o777)
+        if source.lstat().st_size <= _MAX_BYTES:
+            data = source.read_bytes()
+            if data == self._before(path):
+                return
+            if _is_text(data):
+                self._outcome.changes[path] = data
+                return
+        elif path.is_file() and filecmp.cmp(source, path, shallow=False):
+            return
+        relative = path.relative_to(self._layer.root).as_posix()
+        if self._try(relative, lambda: self._tree.put(relative, source)):
+            self._outcome.kept.append(path)
+
+    def _note_mode(self, path: Path, mode: int) -> None:
+        before = self._overlay.modes.get(path)
+        if before is None and path.is_file():
+            before = stat.S_IMODE(path.stat().st_mode) & 0o777
+        if mode != before and (before is not None or mode & _EXECUTABLE):
+            self._outcome.modes[path] = mode
+
+    def _before(self, path: Path) -> bytes | None:
+        if path in self._overlay.staged:
+            return self._overlay.staged[path]
+        return path.read_bytes() if path.is_file() else None
+
+    def _is_folder(self, path: str) -> bool:
+        real = self._layer.root / path
+        return real.is_dir() and not real.is_symlink()
+
+    def _try(self, path: str, act: Callable[[], None]) -> bool:
+        try:
+            act()
+        except OSError as error:
+            _log.warning("what a command did to %s is left out: %s", path, error)
+            self._outcome.left_out.append(self._layer.root / path)
+            return False
+        return True
+
+
+def _asked(entry: Entry) -> str:
+    """Git knows nothing of empty folders, only of what may be in them."""
+    return f"{entry.path}/_" if entry.kind == "folder" else entry.path
+
+
+def _below(root: Path, folder: str) -> Iterator[str]:
+    for parent, names, files in os.walk(root / folder):
+        relative = Path(parent).relative_to(root).as_posix()
+        links = [name for name in names if Path(parent, name).is_symlink()]
+        names[:] = [name for name in names if name not in links]
+        yield from (f"{relative}/{name}" for name in [*names, *links, *files])
+
+
+def _topmost(paths: Iterable[str]) -> list[str]:
+    chosen: set[str] = set()
+    for path in sorted(paths, key=lambda path: path.count("/")):
+        if not _is_below_any(path, chosen):
+            chosen.add(path)
+    return sorted(chosen)
+
+
+def _is_below_any(path: str, folders: set[str]) -> bool:
+    return any(parent.as_posix() in folders for parent in PurePosixPath(path).parents)
+
+
+def _until_git(path: str) -> str:
+    """Of what lies in a git folder, that folder."""
+    parts = path.split("/")
+    return "/".join(parts[: parts.index(".git") + 1]) if ".git" in parts else path
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        TextFile.decode(data)
+    except TextError:
+        return False
+    return True
