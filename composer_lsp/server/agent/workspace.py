@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from lsprotocol import types
@@ -14,8 +15,10 @@ from composer_lsp.agent.workspace.paths import Paths, Place
 from composer_lsp.agent.workspace.workspace import (
     ConflictError,
     Diagnostic,
+    Severity,
     WorkspaceError,
 )
+from composer_lsp.server.agent.diagnostics import Diagnostics, Known
 from composer_lsp.server.agent.edits import TextChange, plain_edit, workspace_edit
 from composer_lsp.server.documents import Document, DocumentStore
 from composer_lsp.server.window_index import local_path
@@ -44,11 +47,16 @@ class EditorWorkspace:
     """A `Workspace`. For the event loop."""
 
     def __init__(
-        self, paths: Paths, documents: Callable[[], DocumentStore], client: EditingClient
+        self,
+        paths: Paths,
+        documents: Callable[[], DocumentStore],
+        client: EditingClient,
+        diagnostics: Diagnostics,
     ) -> None:
         self._paths = paths
         self._documents = documents
         self._client = client
+        self._diagnostics = diagnostics
         self._disk = DirectoryWorkspace(paths)
 
     @property
@@ -89,16 +97,35 @@ class EditorWorkspace:
         return found
 
     async def diagnostics(self, path: str | None = None) -> Sequence[Diagnostic]:
-        return ()
+        """Of open documents: what the editor has told of their text of now."""
+        places = {
+            place: document
+            for place, document in self._open().items()
+            if path is None or place.path == path
+        }
+        hidden = await asyncio.to_thread(self._paths.hidden_among, places)
+        return [
+            diagnostic_at(place.path, known)
+            for place, document in sorted(places.items(), key=lambda each: each[0].path)
+            if place not in hidden
+            for known in self._diagnostics.of(document.uri, document.version or 0)
+        ]
 
-    async def apply(self, changes: Sequence[FileChange], *, label: str) -> None:
-        texts = await self._texts(changes)
+    async def apply(
+        self, changes: Sequence[FileChange], *, label: str, needs_confirmation: bool = False
+    ) -> None:
+        """`needs_confirmation`: the editor asks the user of each change, and may make fewer."""
+        carried = await self.carried_over(changes)
+        if needs_confirmation and not self.can_confirm:
+            raise WorkspaceError("this editor cannot show changes for a review")
+        texts = [self._text_change(change) for change in carried]
         if self._client.has_document_changes and self._client.has_resource_operations:
             edit = workspace_edit(
                 texts,
                 self._documents().encoding,
                 label=label,
                 is_annotated=self._client.has_annotations,
+                needs_confirmation=needs_confirmation,
             )
             await self._send(edit, label)
             return
@@ -108,7 +135,7 @@ class EditorWorkspace:
             for each in texts
             if each.before is not None and each.after is not None and each.moved_from is None
         ]
-        paths = {self._paths.locate(change.path).absolute: change for change in changes}
+        paths = {self._paths.locate(change.path).absolute: change for change in carried}
         names = {each.path for each in by_editor}
         rest = [change for path, change in paths.items() if path not in names]
         await self._disk.apply(rest, label=label)
@@ -119,20 +146,29 @@ class EditorWorkspace:
         if (refusal := await self._client.apply_edit(edit, label)) is not None:
             raise WorkspaceError(f"the editor did not make the changes: {refusal}")
 
-    async def _texts(self, changes: Sequence[FileChange]) -> list[TextChange]:
-        """The changes, carried over to what the files are now. Raises: ConflictError."""
+    @property
+    def can_confirm(self) -> bool:
+        client = self._client
+        return (
+            client.has_document_changes
+            and client.has_resource_operations
+            and client.has_annotations
+        )
+
+    async def carried_over(self, changes: Sequence[FileChange]) -> list[FileChange]:
+        """The changes, made to what the files are now. Raises: ConflictError."""
         conflicts: dict[str, str] = {}
-        found: list[TextChange] = []
+        found: list[FileChange] = []
         for change in changes:
             try:
-                found.append(await self._text_change(change))
+                found.append(await self._carried_over(change))
             except (AnchorError, TextError, WorkspaceError) as error:
                 conflicts[change.path] = str(error)
         if conflicts:
             raise ConflictError(conflicts)
         return found
 
-    async def _text_change(self, change: FileChange) -> TextChange:
+    async def _carried_over(self, change: FileChange) -> FileChange:
         place = self._paths.locate(change.path)
         source = self._paths.locate(change.moved_from) if change.moved_from else place
         now = await self.read(source)
@@ -141,7 +177,7 @@ class EditorWorkspace:
         if change.before is None:
             if now.file is not None:
                 raise AnchorError("it exists by now")
-            return TextChange(path=place.absolute, before=None, after=change.after)
+            return change
         if now.file is None:
             raise AnchorError("it is gone")
         if change.after is None and now.file.text != change.before.text:
@@ -150,12 +186,16 @@ class EditorWorkspace:
         if after is not None:
             after = carry_over(change.before.text, after, now.file.text)
             now.file.encode(after)
+        return replace(change, before=now.file, after=after, version=now.version, mode=now.mode)
+
+    def _text_change(self, change: FileChange) -> TextChange:
+        origin = change.moved_from
         return TextChange(
-            path=place.absolute,
-            before=now.file.text,
-            after=after,
-            version=now.version,
-            moved_from=source.absolute if source != place else None,
+            path=self._paths.locate(change.path).absolute,
+            before=None if change.before is None else change.before.text,
+            after=change.after,
+            version=change.version,
+            moved_from=None if origin is None else self._paths.locate(origin).absolute,
         )
 
     def _open(self) -> dict[Place, Document]:
@@ -172,3 +212,21 @@ class EditorWorkspace:
             return await asyncio.to_thread(read_snapshot, place)
         except WorkspaceError:
             return Snapshot(file=None)
+
+
+_SEVERITIES: Mapping[types.DiagnosticSeverity, Severity] = {
+    types.DiagnosticSeverity.Error: "error",
+    types.DiagnosticSeverity.Warning: "warning",
+    types.DiagnosticSeverity.Information: "information",
+    types.DiagnosticSeverity.Hint: "hint",
+}
+
+
+def diagnostic_at(path: str, known: Known) -> Diagnostic:
+    return Diagnostic(
+        path=path,
+        line=known.start_line + 1,
+        severity=_SEVERITIES[known.severity],
+        message=known.message,
+        source=known.source,
+    )
