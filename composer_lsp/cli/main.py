@@ -21,6 +21,10 @@ COMMANDS = {
     "ask": ("ask", "answer a question about the code of a folder"),
     "plan": ("ask", "plan a change to the code of a folder"),
     "edit": ("ask", "change the code of a folder, and show the difference before it is applied"),
+    "acp": (
+        "acp",
+        "speak the Agent Client Protocol on stdin and stdout, for editors' agent panels",
+    ),
     "complete": ("complete", "print a completion at a place in a file"),
     "try": ("try_", "see ghost text come in a real file, stage by stage"),
 }
