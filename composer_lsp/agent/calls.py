@@ -1,12 +1,12 @@
 """Runs the calls of one turn: those that only read at the same time, the others in their order."""
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from composer_lsp.agent.arguments import read_arguments
 from composer_lsp.agent.edits.change_set import EditError
 from composer_lsp.agent.events import CallEvent, Event, ResultEvent
 from composer_lsp.agent.model import ToolCall
@@ -19,7 +19,6 @@ from composer_lsp.index.client import WorkerError
 
 MAX_RESULT_CHARS = 30_000
 """Of one result: some 10,000 tokens."""
-MAX_ARGUMENT_CHARS = 400_000
 TIME_LIMIT_S = 60.0
 """Of a call that only reads. Commands have a limit of their own."""
 MAX_AT_ONCE = 8
@@ -110,7 +109,8 @@ class CallRunner:
         is_error: bool,
         is_malformed: bool = False,
     ) -> Result:
-        text = cut_middle(text, MAX_RESULT_CHARS)
+        # A file's name can hold bytes that are no text.
+        text = cut_middle(text, MAX_RESULT_CHARS).encode("utf-8", "replace").decode()
         self._emit(ResultEvent(call.id, text, is_error, duration_s))
         return Result(
             call=call,
@@ -125,15 +125,10 @@ class CallRunner:
         tool = self._tools.get(call.name)
         if tool is None:
             raise ArgumentError(f"there is no tool {call.name!r}; there are {_names(self._tools)}")
-        if len(call.arguments) > MAX_ARGUMENT_CHARS:
-            raise ArgumentError(
-                f"the arguments have {len(call.arguments):,} characters, more than "
-                f"{MAX_ARGUMENT_CHARS:,}; do it in smaller steps"
-            )
         try:
-            return tool, json.loads(call.arguments or "{}")
-        except (ValueError, RecursionError) as error:
-            raise ArgumentError(f"the arguments are no JSON: {error}") from error
+            return tool, read_arguments(call.arguments)
+        except ValueError as error:
+            raise ArgumentError(str(error)) from error
 
 
 def cut_middle(text: str, max_chars: int) -> str:

@@ -12,7 +12,11 @@ from composer_lsp.agent.calls import CallRunner, Result
 from composer_lsp.agent.compaction import Compactor
 from composer_lsp.agent.events import EditsEvent, Event, NoticeEvent, PlanEvent, TextEvent
 from composer_lsp.agent.evidence import Problem, check_claims
+from composer_lsp.agent.formats.cursor import WrittenCall
+from composer_lsp.agent.formats.splitter import Splitter
 from composer_lsp.agent.model import ChatModel, Message, Reply
+from composer_lsp.agent.repetition import is_endless
+from composer_lsp.agent.state import StateLog
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.tool import Tool
 from composer_lsp.agent.transcript import Transcript
@@ -41,6 +45,8 @@ class Limits:
     """Of a malformed call, of an engine that breaks off, before the user is told."""
     max_repeats: int = 3
     """The same calls so many times in a row end the run."""
+    max_reply_chars: int = 500_000
+    """Of one answer, for a server that keeps to no number of tokens."""
     retry_s: float = 1.0
     """Before an engine that broke off is asked again; twice as long the next time."""
 
@@ -90,16 +96,25 @@ class AgentRun:
         self._limits = limits or Limits()
         self._calls = CallRunner(tools, context, emit)
         self._compactor = Compactor(model, self._definitions, self._limits.max_reply_tokens)
+        self._offered = {tool.name: tool.parameters for tool in tools}
+        self._state = StateLog(context, transcript)
         self._messages: list[Message] = []
+        self._request: Message | None = None
+        """What the user asked last."""
         self._was_mended = False
+        self._was_told_of_unknown = False
         self._num_malformed = 0
+        self._num_cut = 0
         self._past: list[str] = []
 
-    async def run(self, messages: Sequence[Message]) -> Outcome:
-        """`messages` begin the conversation: the system's, and the request, or those of a
-        transcript that is resumed."""
+    async def run(self, messages: Sequence[Message], *, past: Sequence[Message] = ()) -> Outcome:
+        """`messages` begin the conversation, the system's and the request, or go on with one whose
+        `past` is in the transcript already."""
+        self._messages = list(past)
+        self._transcript.add("tools", definitions=self._definitions)
         for message in messages:
             self._add(message)
+        self._request = messages[-1] if messages else None
         try:
             outcome = await self._loop()
         except EngineError as error:
@@ -112,7 +127,7 @@ class AgentRun:
 
     async def _loop(self) -> Outcome:
         for _ in range(self._limits.max_turns):
-            self._messages = await self._compactor.fitted(self._messages)
+            await self._make_room()
             reply = await self._reply()
             self._add(reply.message, reply)
             if reply.calls:
@@ -123,6 +138,12 @@ class AgentRun:
                 return outcome
         text = f"The run was ended after {self._limits.max_turns} turns. It can be continued."
         return Outcome(status="limit", text=text)
+
+    async def _make_room(self) -> None:
+        fitted = await self._compactor.fitted(self._messages, self._request)
+        if fitted != self._messages:
+            self._messages = fitted
+            self._transcript.add("context", messages=list(fitted))
 
     async def _reply(self) -> Reply:
         for num_tries in range(1, self._limits.num_tries + 1):
@@ -144,12 +165,32 @@ class AgentRun:
             # Small models answer from memory what they should look up.
             must_call=not any(message["role"] == "tool" for message in self._messages),
         )
+        splitter = Splitter(self._offered)
         async with aclosing(deltas):
             async for delta in deltas:
-                reply.add(delta)
-                if delta.text:
-                    self._emit(TextEvent(delta.text))
+                reply.written += delta.text
+                reply.add_unshown(delta)
+                self._show(reply, splitter.feed(delta.text))
+                if splitter.is_over or self._is_too_long(reply):
+                    break
+        self._show(reply, splitter.flush())
+        reply.take_written_calls()
+        reply.unknown_tools = splitter.unknown
         return reply
+
+    def _show(self, reply: Reply, pieces: Sequence[str | WrittenCall]) -> None:
+        for piece in pieces:
+            if isinstance(piece, WrittenCall):
+                reply.written_calls.append(piece)
+            else:
+                reply.text += piece
+                self._emit(TextEvent(piece))
+
+    def _is_too_long(self, reply: Reply) -> bool:
+        is_over = is_endless(reply.written) or reply.num_chars > self._limits.max_reply_chars
+        if is_over:
+            reply.finish_reason = "length"
+        return is_over
 
     async def _after_calls(self, reply: Reply) -> Outcome | None:
         num_edits, plan = self._context.ledger.num_edits, self._context.plan
@@ -160,8 +201,14 @@ class AgentRun:
             self._emit(PlanEvent(self._context.plan))
         if self._context.ledger.num_edits != num_edits:
             await self._after_edits()
+        await self._state.note()
         if self._context.summary is not None:
             return await self._judged(self._context.summary)
+        if reply.finish_reason == "length" and results[-1].is_malformed:
+            self._tell(
+                "Your answer was cut before the call had ended. Do it in smaller steps: a part of a "
+                "file, then the next."
+            )
         return self._malformed(results) or self._repeated(reply)
 
     async def _after_edits(self) -> None:
@@ -169,19 +216,32 @@ class AgentRun:
         self._transcript.add_changes(changes)
         self._emit(EditsEvent(tuple(change.path for change in changes)))
         if found := await self._checks(self._context):
-            self._add({"role": "user", "content": f"[checks] {found}"})
+            self._tell(f"[checks] {found}")
 
     async def _after_text(self, reply: Reply) -> Outcome | None:
         if reply.finish_reason == "length":
-            self._add({"role": "user", "content": "Your answer was cut. Go on, more briefly."})
-            return None
+            return self._cut()
+        self._num_cut = 0
         if not reply.text.strip():
             self._num_malformed += 1
             if self._num_malformed >= self._limits.num_tries:
                 return Outcome(status="failed", text="The model answers with nothing.")
-            self._add({"role": "user", "content": "Your answer was empty. Call a tool or answer."})
+            self._tell("Your answer was empty. Call a tool or answer.")
+            return None
+        if reply.unknown_tools and not self._was_told_of_unknown:
+            self._was_told_of_unknown = True
+            names = ", ".join(self._offered)
+            self._tell(f"There is no tool {reply.unknown_tools[0]!r}; there are {names}.")
             return None
         return await self._judged(reply.text.strip())
+
+    def _cut(self) -> Outcome | None:
+        self._num_cut += 1
+        if self._num_cut >= self._limits.num_tries:
+            text = f"The model's answers did not come to an end, {self._num_cut} times in a row."
+            return Outcome(status="failed", text=text)
+        self._tell("Your answer was cut. Do not repeat it: go on, more briefly.")
+        return None
 
     async def _judged(self, text: str) -> Outcome | None:
         """The outcome, unless claims do not hold that the model was not told of yet."""
@@ -197,7 +257,7 @@ class AgentRun:
             "These claims do not hold. Look it up or run it, or leave the claim out, and answer "
             f"again:\n{listed}"
         )
-        self._add({"role": "user", "content": content})
+        self._tell(content)
         return None
 
     def _malformed(self, results: Sequence[Result]) -> Outcome | None:
@@ -224,6 +284,10 @@ class AgentRun:
             "Say so, and the run goes on."
         )
         return Outcome(status="stuck", text=text)
+
+    def _tell(self, content: str) -> None:
+        """The model, by the harness."""
+        self._add({"role": "user", "content": content})
 
     def _add(self, message: Message, reply: Reply | None = None) -> None:
         self._messages.append(message)

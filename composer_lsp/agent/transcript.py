@@ -1,9 +1,16 @@
 """What happened in a run, as JSON, one object a line: to resume it, to show it, to learn from it.
 
 The first line is the header: the request and what the workspace was. Every other line has a `kind`:
-`message` (as chat requests have it; an assistant's with `usage`, and `tokens` where the engine gives
-them), `result` (a call's, with its duration), `event`, `changes` (the files changed so far), `verdict`
-(hunks accepted and rejected), `end`.
+
+- `tools`: the definitions that a run offers;
+- `message`, as chat requests have it. An assistant's with `usage`, `finish_reason`, `sampling` (how it
+  was asked for), `tokens` where the engine gives them, and `written` and `written_arguments` where
+  the model wrote something else than what it is shown of it later;
+- `context`: all messages, when old ones were shortened: the next request has these;
+- `result`: a call's, with its duration;
+- `changes`: the files changed so far;
+- `state`: lines read, with the digest of the text that they are of, commands, the plan;
+- `resumed`, `end`, and `verdict`: which hunks of a file the user has accepted and rejected.
 """
 
 import json
@@ -48,15 +55,18 @@ class Transcript:
     header: Header
     entries: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
     file: IO[str] | None = None
+    path: Path | None = None
+    """None: it is kept in memory alone."""
 
     @classmethod
     def begin(cls, folder: Path, header: Header) -> "Transcript":
         """Raises: OSError."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(
-            folder / f"{header.id}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600
+        path = folder / f"{header.id}.jsonl"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        transcript = cls(
+            header=header, file=os.fdopen(descriptor, "w", encoding="utf-8"), path=path
         )
-        transcript = cls(header=header, file=os.fdopen(descriptor, "w", encoding="utf-8"))
         transcript._write({"kind": "header", "format": FORMAT, **asdict(header)})
         return transcript
 
@@ -72,27 +82,40 @@ class Transcript:
             raise TranscriptError(f"{path} is no transcript of this version")
         names = Header.__dataclass_fields__
         header = Header(**{name: value for name, value in lines[0].items() if name in names})
-        return cls(header=header, entries=lines[1:])
+        return cls(header=header, entries=lines[1:], path=path)
 
-    def resume(self, path: Path) -> None:
+    def reopen(self) -> None:
         """Go on writing where it ends. Raises: OSError."""
-        data = path.read_bytes()
+        assert self.path is not None, "a transcript in memory has no end"
+        data = self.path.read_bytes()
         whole = data[: data.rfind(b"\n") + 1]
-        self.file = path.open("r+", encoding="utf-8")
+        self.file = self.path.open("r+", encoding="utf-8")
         self.file.truncate(len(whole))
         self.file.seek(0, os.SEEK_END)
 
     @property
     def messages(self) -> list[Message]:
+        """All that was said."""
         return [entry["message"] for entry in self.entries if entry["kind"] == "message"]
+
+    @property
+    def context(self) -> list[Message]:
+        """What the next request would hold: old messages may be shortened."""
+        found: list[Message] = []
+        for entry in self.entries:
+            if entry["kind"] == "message":
+                found.append(entry["message"])
+            elif entry["kind"] == "context":
+                found = list(entry["messages"])
+        return found
+
+    def last(self, kind: str) -> Mapping[str, Any] | None:
+        return next((entry for entry in reversed(self.entries) if entry["kind"] == kind), None)
 
     def add_message(self, message: Message, reply: Reply | None = None) -> None:
         entry: dict[str, Any] = {"message": dict(message)}
         if reply is not None:
-            entry["usage"] = asdict(reply.usage)
-            entry["finish_reason"] = reply.finish_reason
-            if reply.tokens:
-                entry["tokens"] = [asdict(token) for token in reply.tokens]
+            entry |= _of_reply(reply)
         self.add("message", **entry)
 
     def add_changes(self, changes: Sequence[FileChange]) -> None:
@@ -109,6 +132,16 @@ class Transcript:
             ],
         )
 
+    def add_verdict(self, path: str, *, accepted: Sequence[int], rejected: Sequence[int]) -> None:
+        """What the user made of the hunks of a file, by their number in `FileChange.hunks`. Also
+        after `close`. Raises: OSError."""
+        is_closed = self.file is None and self.path is not None
+        if is_closed:
+            self.reopen()
+        self.add("verdict", path=path, accepted=list(accepted), rejected=list(rejected))
+        if is_closed:
+            self.close()
+
     def add(self, kind: str, **fields: Any) -> None:
         entry = {"kind": kind, "at": round(time.time(), 3), **fields}
         self.entries.append(entry)
@@ -124,6 +157,20 @@ class Transcript:
             # ASCII: a lone surrogate of a file's text is JSON, and no UTF-8.
             self.file.write(json.dumps(entry) + "\n")
             self.file.flush()
+
+
+def _of_reply(reply: Reply) -> dict[str, Any]:
+    entry: dict[str, Any] = {"usage": asdict(reply.usage), "finish_reason": reply.finish_reason}
+    if reply.sampling is not None:
+        entry["sampling"] = asdict(reply.sampling)
+    if reply.tokens:
+        entry["tokens"] = [asdict(token) for token in reply.tokens]
+    if reply.written != reply.text:
+        entry["written"] = reply.written
+    written = [call.arguments for call in reply.calls]
+    if written != [each["function"]["arguments"] for each in reply.message.get("tool_calls", ())]:
+        entry["written_arguments"] = written
+    return entry
 
 
 def new_id() -> str:

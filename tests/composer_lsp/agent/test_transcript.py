@@ -13,7 +13,7 @@ HEADER = Header(id="one", mode="edit", request="do it", roots=("/w",), base_comm
 def path(tmp_path: Path) -> Path:
     transcript = Transcript.begin(tmp_path, HEADER)
     transcript.add_message({"role": "user", "content": "do it \udcff"})
-    reply = Reply(text="ok", tokens=[Token(text="ok", logprob=-0.5, id=7)])
+    reply = Reply(text="ok", written="ok", tokens=[Token(text="ok", logprob=-0.5, id=7)])
     transcript.add_message(reply.message, reply)
     transcript.add_changes([FileChange(path="a", before=None, after="x")])
     transcript.close()
@@ -24,7 +24,7 @@ def test_is_read_as_it_was_written(path: Path) -> None:
     read = Transcript.read(path)
     assert read.header.request == "do it"
     assert [each["content"] for each in read.messages] == ["do it \udcff", "ok"]
-    assert read.entries[1]["tokens"] == [{"text": "ok", "logprob": -0.5, "id": 7}]
+    assert read.entries[1]["tokens"] == [{"text": "ok", "logprob": -0.5, "id": 7, "is_call": False}]
     assert read.entries[2]["files"] == [
         {"path": "a", "moved_from": None, "before": None, "after": "x"}
     ]
@@ -34,7 +34,7 @@ def test_a_line_cut_by_a_kill_is_left_out_and_written_over(path: Path) -> None:
     with path.open("ab") as file:
         file.write(b'{"kind": "mess')
     read = Transcript.read(path)
-    read.resume(path)
+    read.reopen()
     read.add_message({"role": "user", "content": "go on"})
     read.close()
     assert [each["content"] for each in Transcript.read(path).messages][-1] == "go on"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from composer_lsp.agent.formats.cursor import WrittenCall
 from composer_lsp.agent.formats.splitter import Splitter
 
-OFFERED = {
+OFFERED: dict[str, dict[str, Any]] = {
     "read_file": {"properties": {"path": {"type": "string"}, "start_line": {"type": "integer"}}},
     "write_file": {"properties": {"path": {"type": "string"}, "text": {"type": "string"}}},
     "list_files": {"properties": {}},
@@ -172,7 +172,7 @@ def test_every_cut_end_is_text_or_a_call_that_is_refused(text: str, calls: Calls
         for (name, arguments), call in zip(calls, found, strict=False):
             assert call.name == name
             try:
-                given = json.loads(call.arguments)
+                given: Any = json.loads(call.arguments)
             except ValueError:
                 continue
             if isinstance(given, dict):
@@ -188,17 +188,12 @@ def test_any_cut_of_the_stream_gives_the_same(text: str, cuts: list[int]) -> Non
     assert split(*pieces_of(whole, cuts)) == split(whole)
 
 
-WORDS = re.findall(r"[<|\]\[}{`\"':,=]+|[\w.]+|\s+", " ".join(text for text, _ in CALLS.values()))
-WORDS += [
-    "<think>",
-    "</think>",
-    "<|channel|>analysis<|message|>",
-    "<|end|>",
-    "~~~",
-    "to=functions.",
+WORDS = [
+    *re.findall(r"[<|\]\[}{`\"':,=]+|[\w.]+|\s+", " ".join(text for text, _ in CALLS.values())),
+    *("<think>", "</think>", "<|channel|>analysis<|message|>", "<|end|>", "~~~", "to=functions."),
+    *("<tool_call>", "</tool_call>", "<function=read_file>", "<parameter=path>", "</parameter>"),
+    *("</function>", '{"name": "read_file", "arguments": {', "```json\n", "[TOOL_CALLS]"),
 ]
-WORDS += ["<tool_call>", "</tool_call>", "<function=read_file>", "<parameter=path>", "</parameter>"]
-WORDS += ["</function>", '{"name": "read_file", "arguments": {', "```json\n", "[TOOL_CALLS]"]
 
 
 @given(
@@ -244,10 +239,11 @@ def test_a_cut_file_is_never_written_shorter() -> None:
                 if call.name != "write_file":
                     continue
                 try:
-                    given = json.loads(call.arguments)
+                    given: Any = json.loads(call.arguments)
                 except ValueError:
                     continue
-                assert not isinstance(given, dict) or given.get("text", "") in (TEXT, "one\ntwo\n")
+                if isinstance(given, dict):
+                    assert given in (WRITE, {"path": "b.py", "text": "one\ntwo\n"})
 
 
 def test_an_endless_call_costs_no_more_than_its_length() -> None:
