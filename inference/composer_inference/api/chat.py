@@ -162,8 +162,9 @@ async def _whole(model: str, events: Events) -> dict[str, Any]:
             content += choice["delta"].get("content", "")
             for call in choice["delta"].get("tool_calls", ()):
                 _add_call(calls, call)
+            given: dict[str, list[Any]] = choice["logprobs"] or {}
             for name in ("content", "tool_calls"):
-                if entries := (choice["logprobs"] or {}).get(name):
+                if entries := given.get(name):
                     logprobs.setdefault(name, []).extend(entries)
     message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
     if calls:
