@@ -2,14 +2,16 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import islice, takewhile
 from typing import Any
 
 from composer_lsp.agent.calls import cut_middle
 from composer_lsp.agent.diff import unified
 from composer_lsp.agent.edits.change_set import FileChange
 from composer_lsp.agent.edits.text_file import TextFile
+from composer_lsp.agent.model import Message
 from composer_lsp.agent.transcript import Transcript
 
 _MAX_RESULT_CHARS = 4000
@@ -34,12 +36,14 @@ def _parts(transcript: Transcript) -> Iterator[str]:
     }
     yield f"# {_line(header.request)}"
     yield "\n".join(f"- {name}: {_inline(value)}" for name, value in told.items() if value)
-    results = _results(transcript)
+    messages = iter(enumerate(all_messages := transcript.messages, 1))
     num_told = 0
     for entry in transcript.entries:
-        if entry["kind"] == "message" and entry["message"]["role"] not in ("system", "tool"):
-            num_told += entry["message"]["role"] == "user"
-            yield from _message(entry["message"], results, is_request=num_told == 1)
+        if entry["kind"] == "message":
+            position, message = next(messages)
+            num_told += message["role"] == "user"
+            results = _results(islice(all_messages, position, None))
+            yield from _message(message, results, is_request=num_told == 1)
         elif entry["kind"] == "resumed":
             yield "---\n\n*Resumed.*"
         elif entry["kind"] == "verdict":
@@ -54,6 +58,8 @@ def _parts(transcript: Transcript) -> Iterator[str]:
 def _message(
     message: Mapping[str, Any], results: Mapping[str, str], *, is_request: bool
 ) -> Iterator[str]:
+    if message["role"] in ("system", "tool"):
+        return
     content = str(message.get("content") or "").strip()
     if message["role"] == "user":
         yield "## Request" if is_request else "## Told"
@@ -87,12 +93,10 @@ def _verdict(entry: Mapping[str, Any]) -> str:
     return f"{entry['path']}: {', '.join(parts) or 'nothing'}"
 
 
-def _results(transcript: Transcript) -> dict[str, str]:
-    return {
-        message["tool_call_id"]: str(message["content"])
-        for message in transcript.messages
-        if message["role"] == "tool"
-    }
+def _results(messages: Iterable[Message]) -> dict[str, str]:
+    """Of the calls before these messages. Servers may give the same ids again in every turn."""
+    results = takewhile(lambda message: message["role"] == "tool", messages)
+    return {message["tool_call_id"]: str(message["content"]) for message in results}
 
 
 def _changes(transcript: Transcript) -> list[FileChange]:

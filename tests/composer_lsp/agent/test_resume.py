@@ -194,12 +194,8 @@ def test_a_kill_between_call_and_result(runs: Runs) -> None:
     assert told["role"] == "tool"
     assert told["content"] == "Error: the run was ended before this call had a result"
     assert done.outcome.problems == ()
-    ids = [
-        each["tool_call_id"]
-        for each in Transcript.read(runs.path).messages
-        if "tool_call_id" in each
-    ]
-    assert len(ids) == len(set(ids)) == 2
+    roles = [each["role"] for each in Transcript.read(runs.path).messages]
+    assert roles == ["system", "user", *["assistant", "tool"] * 2, "assistant"]
 
 
 def test_a_run_that_had_not_begun(runs: Runs) -> None:
@@ -271,6 +267,15 @@ def test_markdown_tells_all_of_it(runs: Runs) -> None:
     ):
         assert part in text
     assert "You are Composer" not in text
+
+
+def test_markdown_gives_each_call_its_own_result_though_ids_are_the_same(runs: Runs) -> None:
+    runs.begin([READ], "One.")
+    runs.resume("And?", [("find_files", {"pattern": "a.py"})], "Two.")
+    text = markdown(Transcript.read(runs.path))
+    read, found = text.split("<details>")[1:]
+    assert "2\t    return 1" in read
+    assert "```\na.py\n```" in found
 
 
 def test_markdown_cuts_long_results_and_keeps_fences_whole(runs: Runs) -> None:
