@@ -33,7 +33,8 @@ def replay(transcripts: Sequence[Transcript], paths: Paths, updates: Updates) ->
 
 def _answer(transcript: Transcript) -> str:
     """Empty if the run never ended."""
-    return next((e["text"] for e in transcript.entries if e["kind"] == "end"), "")
+    end = transcript.last("end")
+    return "" if end is None else str(end["text"])
 
 
 def _was_said(transcript: Transcript, answer: str) -> bool:

@@ -11,7 +11,6 @@ from typing import Protocol
 
 from acp import schema
 
-from composer_index.store.location import store_location
 from composer_lsp.acp.client import SessionClient
 from composer_lsp.acp.commands import Command, read_command
 from composer_lsp.acp.conversation import ContinuedModel, Turn
@@ -21,7 +20,6 @@ from composer_lsp.acp.saved import SavedSession, SavedSessions
 from composer_lsp.acp.updates import Narrator, Updates
 from composer_lsp.acp.workspace import ClientWorkspace
 from composer_lsp.agent.agent import Agent
-from composer_lsp.agent.checkpoints import Checkpoints
 from composer_lsp.agent.command_rules import Permissions, RulesFile
 from composer_lsp.agent.edits.change_set import FileChange
 from composer_lsp.agent.model import ChatModel
@@ -29,10 +27,11 @@ from composer_lsp.agent.prompt.system import Mode, Request
 from composer_lsp.agent.run import Outcome
 from composer_lsp.agent.run_commands import command_settings
 from composer_lsp.agent.tools.context import ToolContext
-from composer_lsp.agent.transcript import new_id
+from composer_lsp.agent.transcript import Transcript, new_id
 from composer_lsp.agent.workspace.paths import Paths
 from composer_lsp.agent.workspace.workspace import CodeIndex, ConflictError
 from composer_lsp.config import Settings
+from composer_lsp.server.agent.checkpoints import WindowCheckpoints
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +85,8 @@ class Session:
         self._questions = Questions(self.client, self.updates, self.paths)
         rules = RulesFile.of(self.state, Path(self.paths.roots[0]))
         self._commands = command_settings(self.settings, Permissions(rules, self._questions))
+        # Those of editors' windows: either can take back what the other did.
+        self._checkpoints = WindowCheckpoints(self.paths, self.state)
         self._running: asyncio.Task[schema.StopReason] | None = None
 
     async def prompt(self, blocks: Sequence[Block]) -> schema.StopReason:
@@ -158,12 +159,14 @@ class Session:
         except asyncio.CancelledError:
             narrator.stopped()
             self._told_of_loss(context)
+            self.turns.append(Turn(request=request.text, answer="(The user stopped this.)"))
             raise
         if finished.outcome.status != "failed":
             narrator.outcome(finished.outcome)
         answer = finished.outcome.text
         try:
-            answer += await self._change(request, list(context.changes.changes()))
+            changes = list(context.changes.changes())
+            answer += await self._change(request, changes, finished.transcript)
         finally:
             # What was said stays said, whatever becomes of the changes.
             self.turns.append(Turn(request=request.text, answer=answer))
@@ -176,7 +179,9 @@ class Session:
         if paths:
             self._tell([f"Stopped. The changes of {paths} were not made."])
 
-    async def _change(self, request: Request, changes: Sequence[FileChange]) -> str:
+    async def _change(
+        self, request: Request, changes: Sequence[FileChange], transcript: Transcript
+    ) -> str:
         """Ask whether the changes may be made, and make them. What became of them, for the
         conversation. Raises: WorkspaceError, OSError."""
         if not changes:
@@ -184,6 +189,7 @@ class Session:
         listed = ", ".join(change.path for change in changes)
         id = await self._questions.may_change(changes)
         if id is None:
+            _note_verdict(transcript, changes, is_accepted=False)
             return f"\n\n(The user rejected the changes of {listed}.)"
         try:
             await self._apply(request, changes)
@@ -195,6 +201,7 @@ class Session:
             self._questions.settle(id, "failed", str(error) or "Stopped: nothing was changed.")
             raise
         self._questions.settle(id, "completed")
+        _note_verdict(transcript, changes, is_accepted=True)
         return f"\n\n(The changes of {listed} were made.)"
 
     async def _apply_pending(self, request: Request, context: ToolContext) -> None:
@@ -218,27 +225,20 @@ class Session:
         try:
             await self._workspace.apply(changes, label=f"Composer: {label}")
         except BaseException:
-            self._checkpoints.drop(checkpoint)
+            await asyncio.to_thread(self._checkpoints.drop, checkpoint)
             raise
 
     async def _undo(self) -> None:
         """Raises: WorkspaceError, CheckpointError."""
-        listed = await asyncio.to_thread(self._checkpoints.list)
-        if not listed:
+        last = await asyncio.to_thread(self._checkpoints.last)
+        if last is None:
             self._tell(["There is nothing to undo."])
             return
-        last = listed[0]
         changes = await asyncio.to_thread(self._checkpoints.reversed, last.id)
         await self._workspace.apply(changes, label=f"Undo: {last.label}")
         await asyncio.to_thread(self._checkpoints.drop, last.id)
         paths = ", ".join(change.path for change in changes)
         self._tell([f"Undone: {last.label} ({paths})."])
-
-    @property
-    def _checkpoints(self) -> Checkpoints:
-        # A folder's name here is the one that its index has, and that windows of editors use.
-        name = store_location(self.state, Path(self.paths.roots[0])).name
-        return Checkpoints(self.state / "checkpoints" / name)
 
     def _tell(self, notices: Sequence[str]) -> None:
         for each in notices:
@@ -259,3 +259,16 @@ class Session:
                 await asyncio.to_thread(self.saved.write, saved)
             except OSError as error:
                 logger.warning("the session %s cannot be saved: %s", self.id, error)
+
+
+def _note_verdict(
+    transcript: Transcript, changes: Sequence[FileChange], *, is_accepted: bool
+) -> None:
+    """Raises: OSError."""
+    for change in changes:
+        hunks = range(len(change.hunks))
+        transcript.add_verdict(
+            change.path,
+            accepted=hunks if is_accepted else (),
+            rejected=() if is_accepted else hunks,
+        )

@@ -14,7 +14,10 @@ _MODES: tuple["Mode", ...] = ("ask", "plan", "edit", "fix", "test")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     defaults = AgentSettings()
     parser.add_argument(
-        "--mode", choices=_MODES, default="edit", help="of new sessions (default: edit)"
+        "--mode",
+        choices=_MODES,
+        default="edit",
+        help="what new sessions do: ask, plan, edit, fix or test (default: edit)",
     )
     parser.add_argument("--no-index", action="store_true", help="find code by text and names alone")
     parser.add_argument("--model", default=defaults.model, help="model name (default: auto)")

@@ -206,6 +206,7 @@ async def test_moves_and_deletes_are_made_on_the_disk(start: Start, root: Path) 
         assert (root / "store.py").read_text() == TEXT
         await editor.say(session, "/undo")
         assert names(root) == [".env", "old.py", "shop.py"]
+        assert (root / "shop.py").read_text() == TEXT
         assert "Undone: Move it." in editor.said(session)
         await editor.say(session, "/undo")
         assert "There is nothing to undo." in editor.said(session)
