@@ -2,7 +2,6 @@
 that; else it is on the disk."""
 
 import asyncio
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +18,7 @@ from composer_lsp.agent.commands.output import Output
 from composer_lsp.agent.ledger import CommandRun
 from composer_lsp.agent.run_commands import RunCommands, Started
 from composer_lsp.agent.tools.context import ToolContext
+from composer_lsp.agent.tools.git_secrets import secret_that_git_may_show
 from composer_lsp.agent.tools.staging import (
     changed_on_disk,
     files_for_command,
@@ -48,6 +48,7 @@ async def run_command(
     _check(command, timeout_s)
     commands = _commands(context)
     folder = await _folder(context, cwd)
+    await _ask_about_secrets(context, command, folder)
     runner = await commands.runner()
     staged, notes = await files_for_command(context, runner)
     wanted = Access(network=network)
@@ -101,14 +102,23 @@ def _check(command: str, timeout_s: int | None) -> None:
     """Raises: ToolError."""
     if not command.strip():
         raise ToolError("command is empty")
-    try:
-        os.fsencode(command)
-    except UnicodeEncodeError as error:
-        raise ToolError("command holds half of a character (a lone surrogate)") from error
     if "\0" in command:
         raise ToolError("command holds a NUL character")
     if timeout_s is not None and not 1 <= timeout_s <= MAX_TIMEOUT_S:
         raise ToolError(f"timeout_s is 1 to {MAX_TIMEOUT_S}, not {timeout_s}")
+
+
+async def _ask_about_secrets(context: ToolContext, command: str, folder: Path) -> None:
+    """Raises: ToolError if git could show a secret and the user does not say that it may."""
+    secret = await asyncio.to_thread(secret_that_git_may_show, command, folder)
+    if secret is None:
+        return
+    question = f"Git knows {secret}, which is hidden from the agent. Run `{command}` all the same?"
+    if not await context.ask_user(question):
+        raise ToolError(
+            f"not run: git could show {secret}, which is hidden from you, and the user did not "
+            "allow it; name the files that you want: git diff -- FILE"
+        )
 
 
 def _commands(context: ToolContext) -> RunCommands:
