@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,10 +14,14 @@ from composer_lsp.config import AgentSettings, EngineSettings, IndexSettings, Se
 
 if TYPE_CHECKING:
     from composer_lsp.agent.agent import Agent, Finished
-    from composer_lsp.agent.prompt.system import Mode
+    from composer_lsp.agent.edits.change_set import FileChange
+    from composer_lsp.agent.events import Event
     from composer_lsp.agent.tools.context import ToolContext
     from composer_lsp.agent.workspace.workspace import CodeIndex
     from composer_lsp.engine.chat import ConfiguredChatModel
+
+    Start = Callable[[Agent, ToolContext, Callable[[Event], None], str], Awaitable[Finished]]
+    """Begins a run, or goes on with one; the text is the model's name."""
 
 _NOT_FINISHED = 1
 _FAILED = 2
@@ -25,9 +29,14 @@ _NOT_APPLIED = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    defaults = AgentSettings()
     parser.add_argument("request", nargs="+", help="what you want, in words")
     parser.add_argument("--root", type=Path, default=Path(), help="the folder (default: this one)")
+    add_run_arguments(parser)
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """How a run goes, wherever it begins."""
+    defaults = AgentSettings()
     parser.add_argument("--json", action="store_true", help="print events, one JSON object a line")
     parser.add_argument(
         "--yes",
@@ -56,8 +65,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from composer_lsp.agent.prompt.system import Request
+
+    request = Request(mode=args.command, text=" ".join(args.request))
+
+    async def start(
+        agent: "Agent", context: "ToolContext", emit: "Callable[[Event], None]", model: str
+    ) -> "Finished":
+        return await agent.run(request, emit, model_name=model, context=context)
+
+    return run_in_terminal(args, request.text, start)
+
+
+def run_in_terminal(args: argparse.Namespace, label: str, start: "Start") -> int:
+    """The exit code of a run on `args.root`, whose changes are applied under `label`."""
     from composer_inference.endpoint import EndpointError
     from composer_lsp.agent.commands import Rule, RuleError
+    from composer_lsp.agent.resume import ResumeError
+    from composer_lsp.agent.transcript import TranscriptError
     from composer_lsp.agent.workspace.workspace import WorkspaceError
     from composer_lsp.engine.errors import EngineError
 
@@ -67,25 +92,22 @@ def run(args: argparse.Namespace) -> int:
         return _FAILED
     try:
         args.allow = [Rule("allow", pattern) for pattern in args.allow]
-        return asyncio.run(_run(args.command, args, output))
+        return asyncio.run(_run(args, label, start, output))
     except RuleError as error:
         output.error(f"--allow: {error}")
         return _FAILED
-    except (EngineError, EndpointError, WorkspaceError) as error:
+    except (EngineError, EndpointError, WorkspaceError, ResumeError, TranscriptError) as error:
         output.error(str(error))
         return _FAILED
 
 
-async def _run(mode: "Mode", args: argparse.Namespace, output: Output) -> int:
-    from composer_lsp.agent.prompt.system import Request
-
+async def _run(args: argparse.Namespace, label: str, start: "Start", output: Output) -> int:
     async with _model(args) as model, _index(args) as index:
         agent = _agent(args, model, index)
         name = await model.name()
-        request = Request(mode=mode, text=" ".join(args.request))
         context = agent.context()
-        context.apply_pending = lambda: _apply_pending(agent, context, output, request.text)
-        finished = await agent.run(request, output.event, model_name=name, context=context)
+        context.apply_pending = lambda: _apply_pending(agent, context, output, label)
+        finished = await start(agent, context, output.event, name)
         output.outcome(finished)
         is_applied = await _apply(agent, finished, output, is_agreed=args.yes)
     match finished.outcome.status:
@@ -104,10 +126,22 @@ async def _apply(agent: "Agent", finished: "Finished", output: Output, *, is_agr
         return True
     output.changes(changes)
     if not is_agreed and not await confirmed(f"Apply the changes to {len(changes)} files?"):
+        if can_ask():
+            _add_verdict(finished, changes, is_accepted=False)
         return False
     await agent.workspace.apply(changes, label=finished.transcript.header.request)
+    _add_verdict(finished, changes, is_accepted=True)
     output.applied(changes)
     return True
+
+
+def _add_verdict(
+    finished: "Finished", changes: "Sequence[FileChange]", *, is_accepted: bool
+) -> None:
+    for change in changes:
+        hunks = range(len(change.hunks))
+        accepted, rejected = (hunks, ()) if is_accepted else ((), hunks)
+        finished.transcript.add_verdict(change.path, accepted=accepted, rejected=rejected)
 
 
 async def _apply_pending(

@@ -21,6 +21,9 @@ COMMANDS = {
     "ask": ("ask", "answer a question about the code of a folder"),
     "plan": ("ask", "plan a change to the code of a folder"),
     "edit": ("ask", "change the code of a folder, and show the difference before it is applied"),
+    "fix": ("ask", "fix problems in the code of a folder, at their cause"),
+    "test": ("ask", "write tests for code of a folder, and run them"),
+    "transcript": ("transcripts", "list, show and export the agent's runs, and go on with one"),
     "acp": (
         "acp",
         "speak the Agent Client Protocol on stdin and stdout, for editors' agent panels",
