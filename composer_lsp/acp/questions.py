@@ -6,10 +6,10 @@ from acp import helpers, schema
 
 from composer_index.printable import printable
 from composer_lsp.acp.client import SessionClient
+from composer_lsp.acp.paths import ClientPaths
 from composer_lsp.acp.updates import Updates, diffs, shown, text_content
 from composer_lsp.agent.commands import Answer, Question
 from composer_lsp.agent.edits.change_set import FileChange
-from composer_lsp.agent.workspace.paths import Paths
 
 _ONCE = schema.PermissionOption(option_id="once", name="Allow", kind="allow_once")
 _SESSION = schema.PermissionOption(
@@ -33,7 +33,7 @@ _ANSWERS: Mapping[str | None, Answer] = {"once": "once", "session": "session", "
 class Questions:
     """Raises: WorkspaceError where the client does not answer."""
 
-    def __init__(self, client: SessionClient, updates: Updates, paths: Paths) -> None:
+    def __init__(self, client: SessionClient, updates: Updates, paths: ClientPaths) -> None:
         self._client = client
         self._updates = updates
         self._paths = paths
@@ -101,7 +101,9 @@ class Questions:
             status="pending",
             content=diffs(self._paths, changes),
             locations=[
-                schema.ToolCallLocation(path=shown(self._paths.locate(change.path).absolute))
+                schema.ToolCallLocation(
+                    path=shown(self._paths.given(self._paths.locate(change.path)))
+                )
                 for change in changes
             ],
         )

@@ -7,9 +7,9 @@ from acp import helpers
 
 from composer_lsp.acp.client import Update
 from composer_lsp.acp.conversation import Turn
+from composer_lsp.acp.paths import ClientPaths
 from composer_lsp.acp.updates import Updates, call_kind, call_locations, call_title, shown
 from composer_lsp.agent.transcript import Transcript
-from composer_lsp.agent.workspace.paths import Paths
 
 
 def turns_of(transcripts: Sequence[Transcript]) -> list[Turn]:
@@ -20,7 +20,7 @@ def turns_of(transcripts: Sequence[Transcript]) -> list[Turn]:
     ]
 
 
-def replay(transcripts: Sequence[Transcript], paths: Paths, updates: Updates) -> None:
+def replay(transcripts: Sequence[Transcript], paths: ClientPaths, updates: Updates) -> None:
     """Send what was said and called."""
     for transcript in transcripts:
         updates.send(helpers.update_user_message_text(shown(transcript.header.request)))
@@ -44,7 +44,9 @@ def _was_said(transcript: Transcript, answer: str) -> bool:
     )
 
 
-def _of_message(message: Mapping[str, Any], paths: Paths, updates: Updates) -> Iterator[Update]:
+def _of_message(
+    message: Mapping[str, Any], paths: ClientPaths, updates: Updates
+) -> Iterator[Update]:
     if message["role"] != "assistant":
         return
     if text := str(message.get("content") or "").strip():

@@ -19,6 +19,7 @@ from composer_lsp.acp.commands import (
     session_modes,
 )
 from composer_lsp.acp.indexes import Indexes
+from composer_lsp.acp.paths import ClientPaths
 from composer_lsp.acp.prompt import Block, PromptError
 from composer_lsp.acp.replay import replay, turns_of
 from composer_lsp.acp.saved import SavedSession, SavedSessionError, SavedSessions
@@ -27,7 +28,6 @@ from composer_lsp.acp.transport import StdioTransport
 from composer_lsp.agent.checkpoints import CheckpointError
 from composer_lsp.agent.prompt.system import Mode
 from composer_lsp.agent.transcript import Transcript, TranscriptError, new_id
-from composer_lsp.agent.workspace.paths import Paths
 from composer_lsp.agent.workspace.workspace import WorkspaceError
 from composer_lsp.config import Settings
 from composer_lsp.engine.errors import EngineError
@@ -213,7 +213,7 @@ class AcpServer:
             raise RequestError(_INVALID_REQUEST, "initialize comes before the first session")
         roots = [_folder("cwd", cwd)]
         roots += [_folder("additionalDirectories", each) for each in additional]
-        paths = await asyncio.to_thread(Paths, roots)
+        paths = await asyncio.to_thread(ClientPaths, roots)
         session = Session(
             id=id,
             cwd=cwd,

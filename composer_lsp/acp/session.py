@@ -14,6 +14,7 @@ from acp import schema
 from composer_lsp.acp.client import SessionClient
 from composer_lsp.acp.commands import Command, read_command
 from composer_lsp.acp.conversation import ContinuedModel, Turn
+from composer_lsp.acp.paths import ClientPaths
 from composer_lsp.acp.prompt import Block, Prompt, read_prompt
 from composer_lsp.acp.questions import Questions
 from composer_lsp.acp.saved import SavedSession, SavedSessions
@@ -28,7 +29,6 @@ from composer_lsp.agent.run import Outcome
 from composer_lsp.agent.run_commands import command_settings
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.transcript import Transcript, new_id
-from composer_lsp.agent.workspace.paths import Paths
 from composer_lsp.agent.workspace.workspace import CodeIndex, ConflictError
 from composer_lsp.config import Settings
 from composer_lsp.server.agent.checkpoints import WindowCheckpoints
@@ -64,7 +64,7 @@ class Session:
     id: str
     cwd: str
     additional: tuple[str, ...]
-    paths: Paths
+    paths: ClientPaths
     client: SessionClient
     model: NamedModel
     index: CodeIndex | None
@@ -151,7 +151,7 @@ class Session:
         )
         context = agent.context()
         context.apply_pending = lambda: self._apply_pending(request, context)
-        narrator = Narrator(self.updates, context)
+        narrator = Narrator(self.updates, context, self.paths)
         self._questions.current_call = narrator.current_call
         name = await self.model.name()
         try:

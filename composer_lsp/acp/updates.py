@@ -12,6 +12,7 @@ from typing import Any, cast
 from acp import helpers, schema
 
 from composer_lsp.acp.client import SessionClient, Update
+from composer_lsp.acp.paths import ClientPaths
 from composer_lsp.agent.calls import cut_middle
 from composer_lsp.agent.edits.change_set import FileChange
 from composer_lsp.agent.events import (
@@ -27,7 +28,7 @@ from composer_lsp.agent.events import (
 )
 from composer_lsp.agent.run import Outcome
 from composer_lsp.agent.tools.context import PlanState, ToolContext
-from composer_lsp.agent.workspace.paths import PathError, Paths
+from composer_lsp.agent.workspace.paths import PathError
 
 _MAX_RESULT_CHARS = 8_000
 """Of a tool's result that the client shows."""
@@ -114,8 +115,9 @@ class _Call:
 class Narrator:
     """Takes the events of one run."""
 
-    def __init__(self, updates: Updates, context: ToolContext) -> None:
+    def __init__(self, updates: Updates, context: ToolContext, paths: ClientPaths) -> None:
         self._updates = updates
+        self._paths = paths
         self._context = context
         self._calls: dict[str, list[_Call]] = {}
         """By the model's id, which comes again in every turn, or twice in one."""
@@ -178,7 +180,7 @@ class Narrator:
                 call_title(event.name, event.arguments),
                 kind=call_kind(event.name),
                 status="in_progress",
-                locations=call_locations(self._context.workspace.paths, event.arguments),
+                locations=call_locations(self._paths, event.arguments),
             )
         )
 
@@ -218,14 +220,14 @@ class Narrator:
         """What the run has done to the file of an editing call so far."""
         if call_kind(call.name) not in ("edit", "delete", "move"):
             return []
-        paths = self._context.workspace.paths
+        paths = self._paths
         wanted = {location.path for location in call_locations(paths, call.arguments)}
         return diffs(
             paths,
             (
                 change
                 for change in self._context.changes.changes()
-                if paths.locate(change.path).absolute in wanted
+                if paths.given(paths.locate(change.path)) in wanted
             ),
         )
 
@@ -241,13 +243,15 @@ def call_title(name: str, arguments: str) -> str:
     return line if len(line) <= _MAX_TITLE_CHARS else f"{line[: _MAX_TITLE_CHARS - 1]}…"
 
 
-def call_locations(paths: Paths, arguments: str) -> list[schema.ToolCallLocation]:
+def call_locations(paths: ClientPaths, arguments: str) -> list[schema.ToolCallLocation]:
     fields = _fields(arguments)
     named = [fields[each] for each in ("path", "target") if each in fields]
     return [schema.ToolCallLocation(path=path) for path in _absolute(paths, named)]
 
 
-def diffs(paths: Paths, changes: Iterable[FileChange]) -> list[helpers.ToolCallContentVariant]:
+def diffs(
+    paths: ClientPaths, changes: Iterable[FileChange]
+) -> list[helpers.ToolCallContentVariant]:
     """A file that moved is shown as one that leaves and one that comes."""
     found: list[helpers.ToolCallContentVariant] = []
     for change in changes:
@@ -268,17 +272,17 @@ def shown(text: str) -> str:
 
 
 def _diff(
-    paths: Paths, path: str, before: str | None, after: str
+    paths: ClientPaths, path: str, before: str | None, after: str
 ) -> schema.FileEditToolCallContent:
-    absolute = paths.locate(path).absolute
+    absolute = paths.given(paths.locate(path))
     old = None if before is None else shown(before)
     return helpers.tool_diff_content(shown(absolute), shown(after), old)
 
 
-def _absolute(paths: Paths, named: Sequence[str]) -> Iterator[str]:
+def _absolute(paths: ClientPaths, named: Sequence[str]) -> Iterator[str]:
     for each in named:
         try:
-            yield shown(paths.locate(each).absolute)
+            yield shown(paths.given(paths.locate(each)))
         except PathError:
             continue
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from composer_lsp.acp.paths import ClientPaths
 from composer_lsp.agent.edits.anchor import AnchorError, carry_over
 from composer_lsp.agent.edits.change_set import FileChange, Snapshot
 from composer_lsp.agent.edits.replace import with_ends_of
@@ -51,7 +52,7 @@ class ClientWorkspace:
     searches see the unsaved text of those alone that were read before.
     """
 
-    def __init__(self, paths: Paths, files: Files) -> None:
+    def __init__(self, paths: ClientPaths, files: Files) -> None:
         self._paths = paths
         self._files = files
         self._disk = DirectoryWorkspace(paths)
@@ -65,7 +66,7 @@ class ClientWorkspace:
         on_disk = await self._disk.read(place)
         if not self._files.reads_files or not place.relative:
             return on_disk
-        text = await self._files.read(place.absolute)
+        text = await self._files.read(self._paths.given(place))
         # Some clients answer with nothing for a file that is not there.
         if text is None or (on_disk.file is None and not text):
             self._unsaved.pop(place, None)
@@ -101,33 +102,42 @@ class ClientWorkspace:
                 done.append(each)
                 await self._write(each)
             await self._disk.apply(rest, label=label)
-        except BaseException as error:
+        except BaseException:
             await self._take_back(done)
-            if isinstance(error, WorkspaceError) and not isinstance(error, ConflictError):
-                raise WorkspaceError(f"nothing was changed: {error}") from error
             raise
 
     async def _write(self, each: _Write) -> None:
-        if each.before is None:
-            folder = Path(each.place.absolute).parent
-            try:
+        folder = Path(each.place.absolute).parent
+        try:
+            if each.before is None:
                 await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
-            except OSError as error:
-                raise WorkspaceError(f"{folder} cannot be made: {error.strerror}") from error
-        await self._files.write(each.place.absolute, each.after)
+            await self._files.write(self._paths.given(each.place), each.after)
+        except OSError as error:
+            raise WorkspaceError(
+                f"nothing was changed: {folder} cannot be made: {error.strerror}"
+            ) from error
+        except WorkspaceError as error:
+            raise WorkspaceError(f"nothing was changed: {error}") from error
 
     async def _take_back(self, done: Sequence[_Write]) -> None:
+        """All that can be. Raises: WorkspaceError for what cannot."""
+        left: dict[str, str] = {}
         for each in reversed(done):
             try:
                 async with asyncio.timeout(_ROLLBACK_S):
-                    if each.before is None:
-                        await asyncio.to_thread(write, each.place, None)
-                    else:
-                        await self._files.write(each.place.absolute, each.before)
+                    await self._restore(each)
             except (WorkspaceError, OSError, TimeoutError) as error:
-                raise WorkspaceError(
-                    f"{each.place.path} may be changed, and could not be taken back: {error}"
-                ) from error
+                left[each.place.path] = str(error) or "the editor does not answer"
+        if left:
+            listed = "; ".join(f"{path}: {why}" for path, why in left.items())
+            raise WorkspaceError(f"not all was changed, and not all could be taken back: {listed}")
+
+    async def _restore(self, each: _Write) -> None:
+        path = self._paths.given(each.place)
+        if each.before is None:
+            await asyncio.to_thread(write, each.place, None)
+        elif await self._files.read(path) != each.before:
+            await self._files.write(path, each.before)
 
     async def _planned(
         self, changes: Sequence[FileChange]

@@ -145,14 +145,37 @@ async def test_a_file_that_changed_meanwhile_is_a_conflict(start: Start, root: P
         assert not (root / "sub/new.py").exists()
 
 
-async def test_a_write_that_fails_takes_back_the_others(start: Start, root: Path) -> None:
-    async with start(EDIT, DONE) as (editor, _):
+@pytest.mark.parametrize("refused", ["shop.py", "sub/new.py"])
+async def test_a_write_that_fails_takes_back_the_others(
+    start: Start, root: Path, refused: str
+) -> None:
+    (root / "app.py").write_text("a = 1\n")
+    first: Said = [("edit_file", {"path": "app.py", "edits": [{"old": "a = 1", "new": "a = 2"}]})]
+    async with start([*first, *EDIT], DONE) as (editor, _):  # pyright: ignore
         session = await editor.start_session(root)
-        editor.refuses_to_write = str(root / "sub/new.py")
-        with pytest.raises(RequestError, match="nothing was changed: .*the disk is full"):
+        editor.refuses_to_write = str(root / refused)
+        with pytest.raises(RequestError, match="^nothing was changed: .*the disk is full"):
             await editor.say(session, "Raise the price.")
+        assert editor.written[0] == str(root / "app.py"), "it was written first"
+        assert (root / "app.py").read_text() == "a = 1\n"
         assert (root / "shop.py").read_text() == TEXT
         assert not (root / "sub/new.py").exists()
+
+
+async def test_a_folder_that_is_a_link_keeps_the_clients_path(
+    start: Start, root: Path, tmp_path: Path
+) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(root)
+    async with start([*READ, *EDIT], DONE) as (editor, _):  # pyright: ignore
+        editor.buffers[str(link / "shop.py")] = TEXT + "# unsaved\n"
+        session = await editor.start_session(link)
+        await editor.say(session, "Raise the price.")
+        assert set(editor.read) == {str(link / "shop.py"), str(link / "sub/new.py")}
+        assert editor.written == [str(link / "shop.py"), str(link / "sub/new.py")]
+        assert (root / "shop.py").read_text() == TEXT.replace("1", "2") + "# unsaved\n"
+        calls = editor.of(session, schema.ToolCallStart)
+        assert calls[0].locations[0].path == str(link / "shop.py")
 
 
 @pytest.mark.parametrize(
