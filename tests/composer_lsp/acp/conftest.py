@@ -94,7 +94,11 @@ class Editor:
 
     async def say(self, session: str, text: str) -> str:
         """The stop reason."""
-        answer = await self.agent.prompt(session_id=session, prompt=[text_block(text)])
+        return await self.prompt(session, text_block(text))
+
+    async def prompt(self, session: str, *blocks: Any) -> str:
+        async with asyncio.timeout(LIMIT_S):
+            answer = await self.agent.prompt(session_id=session, prompt=list(blocks))
         return answer.stop_reason
 
     def said(self, session: str) -> str:

@@ -274,7 +274,7 @@ async def test_attached_files_reach_the_model_but_secrets_do_not(start: Start, r
             resource_block(embedded_text_resource("https://example.org/a", "the old price was 7")),
             resource_block(embedded_text_resource((root / ".env").as_uri(), "TOKEN=1")),
         ]
-        await editor.agent.prompt(session_id=session, prompt=blocks)
+        await editor.prompt(session, *blocks)
         asked = chat.requests[0]["messages"][1]["content"]
         assert "Compare shop.py with https://example.org/a" in asked
         assert "the old price was 7" in asked
@@ -475,9 +475,9 @@ async def test_prompts_that_cannot_be_taken_are_refused(start: Start, root: Path
         session = await editor.start_session(root)
         with pytest.raises(RequestError, match="does not understand images"):
             image = schema.ImageContentBlock(type="image", data="", mime_type="image/png")
-            await editor.agent.prompt(session_id=session, prompt=[text_block("See"), image])
+            await editor.prompt(session, text_block("See"), image)
         with pytest.raises(RequestError, match="the prompt has no text"):
-            await editor.agent.prompt(session_id=session, prompt=[])
+            await editor.prompt(session)
         with pytest.raises(RequestError, match="/fix takes a request in words"):
             await editor.say(session, "/fix")
         with pytest.raises(RequestError, match="there is no session 'nope' here"):
