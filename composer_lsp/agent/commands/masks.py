@@ -85,6 +85,8 @@ def lasting(
     ignored: set[Path] = {folder for folder in chosen if folder.name in DERIVED_FOLDERS}
     by_root: dict[Path, list[str]] = {}
     for folder in chosen:
+        if folder in ignored:
+            continue
         root = max((root for root in roots if folder.is_relative_to(root)), key=_depth)
         by_root.setdefault(root, []).append(folder.relative_to(root).as_posix())
     for root, paths in by_root.items():

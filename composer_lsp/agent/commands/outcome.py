@@ -36,7 +36,8 @@ class Outcome:
     changes: dict[Path, bytes | None] = field(default_factory=dict[Path, bytes | None])
     modes: dict[Path, int] = field(default_factory=dict[Path, int])
     kept: list[Path] = field(default_factory=list[Path])
-    left_out: list[Path] = field(default_factory=list[Path])
+    left_out: dict[Path, None] = field(default_factory=dict[Path, None])
+    """A set that keeps its order."""
 
 
 def take(overlay: Overlay) -> Outcome:
@@ -86,7 +87,7 @@ class _Taking:
             if self._is_folder(path) or self._overlay.staged.get(real, b"") is None:
                 continue
             if real.is_symlink() or not real.is_file():
-                self._outcome.left_out.append(real)
+                self._outcome.left_out[real] = None
             else:
                 self._outcome.changes[real] = None
 
@@ -116,7 +117,7 @@ class _Taking:
         elif reason in _TO_DISK and entry.kind != "special":
             self._try(path, lambda: self._tree.put(path, source))
         elif reason not in _TO_DISK:
-            self._outcome.left_out.append(root / _until_git(path))
+            self._outcome.left_out[root / _until_git(path)] = None
 
     def _take_file(self, path: Path, source: Path) -> None:
         if not os.access(source, os.R_OK):
@@ -156,7 +157,7 @@ class _Taking:
             act()
         except OSError as error:
             _log.warning("what a command did to %s is left out: %s", path, error)
-            self._outcome.left_out.append(self._layer.root / path)
+            self._outcome.left_out[self._layer.root / path] = None
             return False
         return True
 

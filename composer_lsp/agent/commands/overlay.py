@@ -64,7 +64,8 @@ class Layer:
         """For a shell whose folder is `folder`, so that no path stands in an option."""
         root = str(self.root)
         is_plain = _UNPLAIN.search(root) is None
-        options = f"userxattr,lowerdir={root if is_plain else 'lower'},upperdir=upper,workdir=work"
+        # Volatile: nothing is synced to the disk when it is unmounted, which takes its time.
+        options = f"userxattr,volatile,lowerdir={root if is_plain else 'lower'},upperdir=upper,workdir=work"
         bound = "" if is_plain else f"mounted --bind -- {shlex.quote(root)} lower; "
         return (
             f"cd -- {shlex.quote(str(self.folder))} || exit 1; {bound}"
@@ -81,7 +82,7 @@ class Overlay:
     """The outer ones first, where roots lie in each other."""
     staged: Staged
     modes: Mapping[Path, int]
-    """Permission bits of the staged files."""
+    """Permission bits of the files that were written into it before it is mounted."""
 
     @property
     def script(self) -> str:
@@ -179,18 +180,11 @@ class Overlays:
 
 
 def remove_tree(folder: Path) -> None:
-    """Also what has no permissions left. Nothing is followed."""
-
-    def allowed(function: object, path: str, _: object) -> None:
-        with suppress(OSError):
-            Path(path).parent.chmod(stat.S_IRWXU)
-            if not Path(path).is_symlink():
-                Path(path).chmod(stat.S_IRWXU)
-
-    for _ in range(2):
-        shutil.rmtree(folder, onerror=allowed)
-        if not folder.exists():
-            return
+    """Also what has no permissions, as folders of the kernel's own have. Nothing is followed."""
+    for parent, names, _ in os.walk(folder):
+        for path in (Path(parent, name) for name in names):
+            if not path.is_symlink():
+                path.chmod(stat.S_IRWXU)
     shutil.rmtree(folder, ignore_errors=True)
 
 

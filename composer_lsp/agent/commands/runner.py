@@ -58,6 +58,7 @@ class CommandRunner:
         self._scratch = scratch
         self._sandbox: Sandbox | None = None
         self._overlays: Overlays | None = None
+        self._removing: set[asyncio.Task[None]] = set()
         self.background = BackgroundCommands()
         self.why_no_sandbox: str | None = None
         """Known once `open` has returned; None if there is one."""
@@ -88,6 +89,7 @@ class CommandRunner:
         """End what runs in the background and remove what commands wrote outside of the
         workspace."""
         await self.background.aclose()
+        await asyncio.gather(*self._removing)
         for opened in (self._overlays, self._sandbox):
             if opened is not None:
                 await asyncio.to_thread(opened.close)
@@ -110,7 +112,11 @@ class CommandRunner:
             result = await run_command(invocation, timeout_s=timeout_s, on_output=on_output)
             if overlay is None:
                 return result
-            return await asyncio.to_thread(self._with_outcome, result, overlay)
+            taking = asyncio.create_task(asyncio.to_thread(self._with_outcome, result, overlay))
+            try:
+                return await asyncio.shield(taking)
+            finally:
+                await asyncio.wait([taking])
 
     async def check(
         self,
@@ -163,7 +169,7 @@ class CommandRunner:
             return await self.background.start(invocation, line)
         except BaseException:
             if overlay is not None:
-                overlay.remove()
+                self._remove_soon(overlay)
             raise
 
     async def _permitted(self, line: str, cwd: Path, wanted: Access) -> tuple[Place, Access]:
@@ -203,7 +209,13 @@ class CommandRunner:
             yield overlay
         finally:
             if overlay is not None:
-                await asyncio.shield(asyncio.to_thread(overlay.remove))
+                self._remove_soon(overlay)
+
+    def _remove_soon(self, overlay: Overlay) -> None:
+        """Nobody waits for it: a folder that was a mount's a moment ago takes its time."""
+        removing = asyncio.create_task(asyncio.to_thread(overlay.remove))
+        self._removing.add(removing)
+        removing.add_done_callback(self._removing.discard)
 
     def _make_overlay(self, staged: Staged) -> Overlay | None:
         return self._overlays.make(staged) if self._overlays is not None else None

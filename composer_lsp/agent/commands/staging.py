@@ -22,8 +22,9 @@ class Staging:
         self._times_s: dict[Path, tuple[bytes, int]] = {}
 
     def write(self, uppers: Mapping[Path, Path], staged: Staged) -> dict[Path, int]:
-        """`uppers`: the upper folder of each root, all of them empty. Returns the permission bits of
-        the files that were written. Raises: OSError."""
+        """`uppers`: the upper folder of each root, all of them empty. Writes what is staged, and
+        files of the disk that a command gave other permissions. Returns the permission bits of all
+        that it wrote. Raises: OSError."""
         written: dict[Path, int] = {}
         for path, data in staged.items():
             if data is not None:
@@ -35,6 +36,7 @@ class Staging:
                 upper.write_bytes(data)
                 upper.chmod(mode)
                 os.utime(upper, ns=(_time_ns(path), _time_ns(path)))
+                written[path] = mode
         for path, data in staged.items():
             if data is None and _exists(path):
                 _delete(_upper_path(uppers, path), path)

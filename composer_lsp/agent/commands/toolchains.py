@@ -5,6 +5,7 @@ to is shown in it again, read-only: the folders that hold it, and the links on t
 """
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -151,9 +152,7 @@ class _Search:
 
     def add_stores(self, environ: Mapping[str, str]) -> None:
         for program, stores in _STORES.items():
-            if any(
-                Path(entry, program).exists() for entry in environ.get("PATH", "").split(os.pathsep)
-            ):
+            if shutil.which(program, path=environ.get("PATH", "")) is not None:
                 for store in stores:
                     self.add(self._home / store)
 
@@ -181,7 +180,14 @@ class _Search:
         return None
 
     def _follow(self, path: Path) -> Path | None:
-        """Without links; covered ones are kept. None if it leads nowhere."""
+        """Without links; covered ones are kept. None if it leads nowhere, or where the user may not
+        look."""
+        try:
+            return self._followed(path)
+        except PermissionError:
+            return None
+
+    def _followed(self, path: Path) -> Path | None:
         parts: list[str] = list(path.parts[1:])
         real: Path = Path("/")
         num_links = 0
