@@ -12,7 +12,7 @@ from composer_lsp.agent.edits.text_file import TextError
 from composer_lsp.agent.transcript import TranscriptError
 from composer_lsp.agent.workspace.workspace import WorkspaceError
 from composer_lsp.engine.errors import EngineError
-from composer_lsp.server.agent.runs import RunError
+from composer_lsp.server.agent.window_run import RunError
 
 FAILURES = (
     RunError,

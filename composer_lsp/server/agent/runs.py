@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,13 +11,14 @@ from composer_inference.environment import state_dir
 from composer_lsp.agent.agent import Agent, Finished
 from composer_lsp.agent.command_rules import Permissions, RulesFile
 from composer_lsp.agent.commands import RuleError
-from composer_lsp.agent.edits.change_set import ChangeSet, FileChange, Snapshot
+from composer_lsp.agent.edits.change_set import FileChange, Snapshot
 from composer_lsp.agent.events import Event
 from composer_lsp.agent.prompt.system import Request
 from composer_lsp.agent.run_commands import CommandSettings, command_settings
 from composer_lsp.agent.selection import SelectionEditor
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.transcript import Transcript, new_id
+from composer_lsp.agent.transcript_markdown import markdown
 from composer_lsp.agent.workspace.directory import read_snapshot
 from composer_lsp.agent.workspace.paths import Paths
 from composer_lsp.agent.workspace.workspace import CodeIndex, WorkspaceError
@@ -27,7 +28,8 @@ from composer_lsp.engine.launcher import Launcher
 from composer_lsp.server.agent.approver import EditorApprover
 from composer_lsp.server.agent.checkpoints import WindowCheckpoints
 from composer_lsp.server.agent.diagnostics import Diagnostics
-from composer_lsp.server.agent.pending import PendingFile, hunk_ids, pending_file
+from composer_lsp.server.agent.pending import PendingFile, pending_file
+from composer_lsp.server.agent.window_run import Run, RunError
 from composer_lsp.server.agent.workspace import EditingClient, EditorWorkspace
 from composer_lsp.server.documents import Document, DocumentStore
 from composer_lsp.server.window_index import local_path
@@ -37,10 +39,6 @@ _NOT_SAVED = "Do not run it"
 
 MAX_RUNS = 50
 """Of the runs that have ended and have nothing pending, so many are remembered."""
-
-
-class RunError(Exception):
-    """What was asked of a run cannot be done; the text says why."""
 
 
 class AgentHost(Protocol):
@@ -97,39 +95,6 @@ class Worker(Protocol):
         model_name: str,
         context: ToolContext,
     ) -> Finished: ...
-
-
-@dataclass(kw_only=True)
-class Run:
-    id: str
-    request: Request
-    workspace: EditorWorkspace
-    context: ToolContext
-    task: "asyncio.Task[Finished]"
-
-    @property
-    def pending(self) -> ChangeSet:
-        """What it changed and nobody has taken or left yet."""
-        return self.context.changes
-
-    @property
-    def finished(self) -> Finished | None:
-        """None while it runs, and of one that was stopped or had no model."""
-        task = self.task
-        is_finished = task.done() and not task.cancelled() and task.exception() is None
-        return task.result() if is_finished else None
-
-    @property
-    def state(self) -> str:
-        """`running`, or how it ended."""
-        if not self.task.done():
-            return "running"
-        if self.finished is not None:
-            return self.finished.outcome.status
-        return "stopped" if self.task.cancelled() else "failed"
-
-    def stop(self) -> None:
-        self.task.cancel()
 
 
 class Runs:
@@ -230,7 +195,7 @@ class Runs:
             run = self._ended(id)
             if review and hunks is not None:
                 raise RunError("a review is of whole files; the editor asks of each change")
-            numbers = None if path is None else _numbers(run, path, hunks)
+            numbers = None if path is None else run.numbers(path, hunks)
             chosen = run.pending if path is None else run.pending.only(path, numbers)
             changes = list(chosen.changes())
             if not changes:
@@ -240,6 +205,8 @@ class Runs:
             applied = await self._apply(run, changes, review=review)
             for change in changes:
                 run.pending.reject(change.path, numbers)
+                if not review:
+                    run.note_verdict(change, accepted=True)
             if review:
                 await self._keep_left_out(run, applied)
         self._host.pending_changed()
@@ -249,9 +216,11 @@ class Runs:
     ) -> None:
         """Leave what a run changed. Raises: RunError."""
         run = self._ended(id)
-        numbers = None if path is None else _numbers(run, path, hunks)
-        for each in [path] if path else [change.path for change in run.pending.changes()]:
-            run.pending.reject(each, numbers)
+        numbers = None if path is None else run.numbers(path, hunks)
+        chosen = run.pending if path is None else run.pending.only(path, numbers)
+        for change in list(chosen.changes()):
+            run.pending.reject(change.path, numbers)
+            run.note_verdict(change, accepted=False)
         self._host.pending_changed()
 
     async def undo(self) -> str:
@@ -287,22 +256,7 @@ class Runs:
 
     def described(self, id: str) -> Mapping[str, Any]:
         """For the client. Raises: RunError."""
-        run = self.one(id)
-        described: dict[str, Any] = {
-            "run": run.id,
-            "mode": run.request.mode,
-            "request": run.request.text,
-            "state": run.state,
-            "plan": [asdict(step) for step in run.context.plan],
-            "changes": [
-                _described(run.workspace.paths, change) for change in run.pending.changes()
-            ],
-        }
-        if run.finished is not None:
-            described["text"] = run.finished.outcome.text
-            described["problems"] = [asdict(each) for each in run.finished.outcome.problems]
-            described["transcript"] = run.finished.transcript.header.id
-        return described
+        return self.one(id).described()
 
     async def transcript(self, id: str) -> Mapping[str, Any]:
         """Of a run of this window that has ended, or by a transcript's own id. Raises: RunError,
@@ -319,7 +273,7 @@ class Runs:
             "path": str(path),
             "mode": read.header.mode,
             "request": read.header.request,
-            "messages": read.messages,
+            "markdown": await asyncio.to_thread(markdown, read),
         }
 
     def plan(self, id: str) -> Sequence[str]:
@@ -464,38 +418,3 @@ class Runs:
             del self._runs[id]
         for key in [key for key in self._placed if key[0] not in self._runs]:
             del self._placed[key]
-
-
-def _numbers(run: Run, path: str, hunks: Sequence[int | str] | None) -> frozenset[int] | None:
-    """Raises: RunError for a hunk that is not pending."""
-    if hunks is None:
-        return None
-    change = next((each for each in run.pending.changes() if each.path == path), None)
-    if change is None:
-        raise RunError(f"the run {run.id} has no change of {path} that is pending")
-    ids = hunk_ids(change.hunks)
-    for hunk in hunks:
-        if hunk not in ids and hunk not in range(len(ids)):
-            raise RunError(f"{path} has no pending hunk {hunk!r}; there are {', '.join(ids)}")
-    return frozenset(ids.index(each) if isinstance(each, str) else each for each in hunks)
-
-
-def _described(paths: Paths, change: FileChange) -> Mapping[str, Any]:
-    kind = "create" if change.before is None else "delete" if change.after is None else "change"
-    hunks = change.hunks
-    return {
-        "path": change.path,
-        "uri": Path(paths.locate(change.path).absolute).as_uri(),
-        "kind": "move" if change.moved_from else kind,
-        "movedFrom": change.moved_from,
-        "hunks": [
-            {
-                "id": id,
-                "startLine": hunk.start,
-                "endLine": hunk.end,
-                "old": "".join(hunk.old),
-                "new": "".join(hunk.new),
-            }
-            for id, hunk in zip(hunk_ids(hunks), hunks, strict=True)
-        ],
-    }

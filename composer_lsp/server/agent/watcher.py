@@ -11,7 +11,8 @@ from lsprotocol import types
 from composer_inference.environment import state_dir
 from composer_lsp.agent.events import Event
 from composer_lsp.server.agent.failures import FAILURES
-from composer_lsp.server.agent.runs import Run, Runs
+from composer_lsp.server.agent.runs import Runs
+from composer_lsp.server.agent.window_run import Run
 from composer_lsp.server.session import Session
 from composer_lsp.server.settings import camel_case
 

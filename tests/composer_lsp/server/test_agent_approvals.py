@@ -164,7 +164,7 @@ async def test_any_other_answer_denies(open_window: OpenWindow, answer: Any) -> 
 
 
 async def test_a_client_that_cannot_ask_denies(open_window: OpenWindow) -> None:
-    silent = {**EDITOR, "window": {}}
+    silent: dict[str, Any] = {**EDITOR, "window": {}}
     assert "not run" in await result_of(open_window, {"title": ONCE}, silent)
 
 

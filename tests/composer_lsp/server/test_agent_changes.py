@@ -1,5 +1,6 @@
 """What runs changed, in an editor's buffers: code lenses, reviews, one hunk of several, undo."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,10 @@ def edit(path: str, *numbers: int) -> tuple[str, Any]:
 
 EDIT: Said = [edit("shop.py", 3, 12)]
 DONE: Said = [("finish", {"summary": "Done."})]
+
+
+def lines_of(path: str) -> list[str]:
+    return Path(path).read_text().splitlines()
 
 
 def changed(text: str, *numbers: int) -> str:
@@ -122,6 +127,25 @@ async def test_a_rejected_hunk_is_forgotten(open_window: OpenWindow, root: Path)
         whole = lens(await lenses(client, path), 0, "Accept")
         await client.command(whole["command"], *whole["arguments"])
         assert buffers.texts[uri] == changed(TEXT, 12)
+
+
+async def test_what_the_user_took_and_left_is_in_the_transcript(
+    open_window: OpenWindow, root: Path
+) -> None:
+    async with open_window([edit("shop.py", 3, 8, 12)], DONE) as (client, _):
+        Buffers(client)
+        run = (await client.command("composer.edit", "Raise it."))["run"]
+        await client.command("composer.accept", run, "shop.py", [1])
+        await client.command("composer.reject", run, "shop.py", [1])
+        await client.command("composer.accept", run)
+        path = (await client.command("composer.transcript", run))["path"]
+    entries = [json.loads(line) for line in lines_of(path)]
+    verdicts = [entry for entry in entries if entry["kind"] == "verdict"]
+    assert [(each["accepted"], each["rejected"]) for each in verdicts] == [
+        ([1], []),
+        ([], [2]),
+        ([0], []),
+    ]
 
 
 async def test_clients_that_show_hunks_themselves_get_no_lenses(

@@ -71,19 +71,19 @@ async def test_an_answer_that_was_cut_changes_nothing(open_window: OpenWindow, r
         assert answer["changes"] == []
 
 
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({}, "takes a uri and a range"),
-        ({"uri": "file:///else.py", "range": PRICE}, "no file of this window"),
-        ({"uri": "ENV", "range": PRICE}, "no file of this window that the agent may see"),
-        ({"uri": "FILE", "range": {"start": 1}}, "range is an LSP range"),
-        ({"uri": "FILE", "range": span(-1, 0, 0, 0)}, "range is an LSP range"),
-        ({"uri": "FILE", "range": PRICE, "token": []}, "token is a string or a number"),
-        ({"uri": "FILE", "range": PRICE, "diagnostics": [{}]}, "is no diagnostic of LSP"),
-        ({"uri": "FILE", "range": PRICE, "detached": 1}, "detached is true or false"),
-    ],
-)
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({}, "takes a uri and a range"),
+    ({"uri": "file:///else.py", "range": PRICE}, "no file of this window"),
+    ({"uri": "ENV", "range": PRICE}, "no file of this window that the agent may see"),
+    ({"uri": "FILE", "range": {"start": 1}}, "range is an LSP range"),
+    ({"uri": "FILE", "range": span(-1, 0, 0, 0)}, "range is an LSP range"),
+    ({"uri": "FILE", "range": PRICE, "token": []}, "token is a string or a number"),
+    ({"uri": "FILE", "range": PRICE, "diagnostics": [{}]}, "is no diagnostic of LSP"),
+    ({"uri": "FILE", "range": PRICE, "detached": 1}, "detached is true or false"),
+]
+
+
+@pytest.mark.parametrize(("options", "error"), WRONG)
 async def test_wrong_options_are_told(
     open_window: OpenWindow, root: Path, options: dict[str, Any], error: str
 ) -> None:
@@ -130,6 +130,7 @@ async def test_a_transcript_is_found_by_run_and_by_id(open_window: OpenWindow) -
         by_run = await client.command("composer.transcript", answer["run"])
         header = json.loads(text_of(by_run["path"]).splitlines()[0])
         assert header["request"] == "What is the price?"
+        assert by_run["markdown"].startswith("# What is the price?")
     async with open_window() as (client, _):
         by_id = await client.command("composer.transcript", answer["transcript"])
         assert by_id == by_run
