@@ -15,8 +15,14 @@ from typing import Any, Self, cast
 
 from composer_lsp.agent.calls import MAX_RESULT_CHARS, cut_middle
 from composer_lsp.agent.events import Event, NoticeEvent
-from composer_lsp.agent.mcp.approval import ServerApprovals
-from composer_lsp.agent.mcp.configuration import FILE_NAME, Configured, Server, ServerError
+from composer_lsp.agent.mcp.approval import Grants, ServerApprovals, ServerApprover
+from composer_lsp.agent.mcp.configuration import (
+    FILE_NAME,
+    Configured,
+    Server,
+    ServerError,
+    configured_servers,
+)
 from composer_lsp.agent.mcp.connection import CallError, Connection, Limits, LostError
 from composer_lsp.agent.mcp.launch import Launch, resolve
 from composer_lsp.agent.mcp.offer import (
@@ -52,7 +58,8 @@ class ServerTool(Tool):
 
 
 class ToolServers:
-    """`async with ToolServers(…) as servers: tools = await servers.tools()`. Event loop only.
+    """`async with ToolServers(…) as servers: tools = await servers.tools()` (or `tool_servers`).
+    Event loop only.
 
     Cheap where no server is configured. Leaving it ends all servers and their processes.
     """
@@ -115,6 +122,19 @@ class ToolServers:
         return [
             _tool(name, server, tool) for name, (server, tool) in zip(names, pairs, strict=True)
         ]
+
+
+async def tool_servers(
+    settings: object,
+    roots: Sequence[Path],
+    grants: Path,
+    approver: ServerApprover | None,
+    emit: Emit,
+) -> ToolServers:
+    """Of one run. `settings`: the value of `composer.agent.mcpServers`; `grants`: the file that the
+    user's approvals for this workspace are kept in; `approver`: None where nobody can be asked."""
+    configured = await asyncio.to_thread(configured_servers, settings, roots)
+    return ToolServers(configured, roots, ServerApprovals(Grants(grants), approver), emit)
 
 
 def _tool(name: str, server: "_Running", tool: Listed) -> Tool:

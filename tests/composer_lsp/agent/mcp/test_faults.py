@@ -7,6 +7,9 @@ import psutil
 import pytest
 
 from composer_lsp.agent.mcp.connection import Limits
+from composer_lsp.agent.mcp.launch import Process
+from composer_lsp.agent.mcp.link import Link
+from composer_lsp.agent.mcp.stdio import stdio_transport
 from composer_lsp.agent.tools.tool import ToolError
 from tests.composer_lsp.agent.mcp.bench import Bench, raw
 
@@ -103,3 +106,21 @@ async def test_a_server_that_floods_stderr_does_not_hold_us_up(bench: Bench) -> 
         for number in range(20):
             assert await tools[0].call(bench.context, {"text": str(number)}) == str(number)
             await asyncio.sleep(0)
+
+
+async def test_cancelling_over_and_over_leaves_no_process(bench: Bench) -> None:
+    server = raw("silent")
+    process = Process(argv=(server["command"], *server["args"]), cwd=bench.root, env={})
+    is_open = asyncio.Event()
+
+    async def hold() -> None:
+        async with stdio_transport(process, Link()):
+            is_open.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(hold())
+    await is_open.wait()
+    while not task.done():
+        task.cancel()
+        await asyncio.sleep(0.01)
+    assert task.cancelled()

@@ -13,10 +13,15 @@ import pytest
 from composer_lsp.agent.calls import MAX_RESULT_CHARS, CallRunner
 from composer_lsp.agent.events import NoticeEvent
 from composer_lsp.agent.mcp import servers as servers_module
+from composer_lsp.agent.mcp.approval import YesOrNo
 from composer_lsp.agent.model import ToolCall
 from composer_lsp.agent.tools.schema import ArgumentError
 from composer_lsp.agent.tools.tool import ToolError
 from tests.composer_lsp.agent.mcp.bench import HERE, Bench, raw, sdk, until
+
+
+async def _yes(question: str) -> bool:
+    return True
 
 
 def _not_found(name: str) -> None:
@@ -47,6 +52,19 @@ async def test_tools_are_offered_as_ours_are(bench: Bench) -> None:
     assert "echo(text): Say it again." in bench.asked.questions[1].text
     assert '{"text": "hello"}' in bench.asked.questions[2].text
     assert bench.notices == ""
+
+
+async def test_what_a_run_makes_of_the_settings_and_the_file(bench: Bench) -> None:
+    (bench.root / ".mcp.json").write_text(json.dumps({"mcpServers": {"theirs": raw("none")}}))
+    settings = {"mine": raw("none"), "bad": {}}
+    made = await servers_module.tool_servers(
+        settings, [bench.root], bench.grants, YesOrNo(_yes), bench.events.append
+    )
+    async with made as servers:
+        names = [tool.name for tool in await servers.tools()]
+    assert names == ["mcp__mine__echo", "mcp__theirs__echo"]
+    assert "'bad' is left out: it needs a `command` or a `url`" in bench.notices
+    assert bench.grants.exists()
 
 
 async def test_no_server_costs_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
