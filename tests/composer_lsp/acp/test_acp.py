@@ -145,6 +145,20 @@ async def test_a_file_that_changed_meanwhile_is_a_conflict(start: Start, root: P
         assert not (root / "sub/new.py").exists()
 
 
+async def test_what_the_user_writes_meanwhile_stays_and_outlives_undo(
+    start: Start, root: Path
+) -> None:
+    async with start(EDIT, DONE) as (editor, _):
+        session = await editor.start_session(root)
+        path = str(root / "shop.py")
+        editor.when_asked = lambda: editor.buffers.update({path: "# mine\n" + TEXT})
+        await editor.say(session, "Raise the price.")
+        assert (root / "shop.py").read_text() == "# mine\n" + TEXT.replace("1", "2")
+        await editor.say(session, "/undo")
+        assert (root / "shop.py").read_text() == "# mine\n" + TEXT
+        assert not (root / "sub/new.py").exists()
+
+
 @pytest.mark.parametrize("refused", ["shop.py", "sub/new.py"])
 async def test_a_write_that_fails_takes_back_the_others(
     start: Start, root: Path, refused: str
