@@ -1,12 +1,12 @@
 """Tools that ask the index and the editor: by meaning, by name, and what is wrong."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from composer_lsp.agent.tools.context import ToolContext
-from composer_lsp.agent.tools.tool import ToolError, tool
-from composer_lsp.agent.workspace.workspace import CodeIndex
+from composer_lsp.agent.tools.tool import Tool, ToolError, tool
+from composer_lsp.agent.workspace.workspace import CodeIndex, Diagnostic
 from composer_lsp.index.client import WorkerError
 
 logger = logging.getLogger(__name__)
@@ -14,6 +14,8 @@ logger = logging.getLogger(__name__)
 MAX_RESULTS = 10
 MAX_RESULT_LINES = 40
 """Of one result of a search by meaning."""
+Lint = Callable[[ToolContext, str], Awaitable[Sequence[Diagnostic]]]
+"""What linters say of one file, as the run has left it."""
 _NUM_LIKELY = 4
 _LIKELY_LINES = 16
 _MAX_QUERY_CHARS = 1000
@@ -66,20 +68,31 @@ async def references(
     return "\n".join(f"{_path(context, each)}:{each['line']}:{each['text']}" for each in found)
 
 
-@tool(only_reads=True)
-async def diagnostics(
-    context: ToolContext, path: Annotated[str | None, "one file; without it, all"] = None
-) -> str:
-    """List the errors and warnings that are known: of the editor, and of checks after edits."""
-    place = await context.place(path) if path else None
-    found = await context.workspace.diagnostics(place.path if place else None)
-    if not found:
-        return "No errors or warnings are known."
-    return "\n".join(
-        f"{each.path}:{each.line}: {each.severity}: {each.message}"
-        + (f" ({each.source})" if each.source else "")
-        for each in found
-    )
+def diagnostics_tool(lint: Lint | None = None) -> Tool:
+    """The tool `diagnostics`. `lint`: asked of a file of which the workspace knows nothing."""
+
+    @tool(only_reads=True)
+    async def diagnostics(
+        context: ToolContext, path: Annotated[str | None, "one file; without it, all"] = None
+    ) -> str:
+        """List the errors and warnings that are known: of the editor, and of the project's linters
+        for one file."""
+        place = await context.place(path) if path else None
+        found = await context.workspace.diagnostics(place.path if place else None)
+        if not found and lint is not None and place is not None:
+            found = await lint(context, place.path)
+        if not found:
+            return "No errors or warnings are known."
+        return "\n".join(
+            f"{each.path}:{each.line}: {each.severity}: {each.message}"
+            + (f" ({each.source})" if each.source else "")
+            for each in found
+        )
+
+    return diagnostics
+
+
+diagnostics = diagnostics_tool()
 
 
 async def likely_code(context: ToolContext, request: str) -> str:
