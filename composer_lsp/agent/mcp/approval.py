@@ -19,6 +19,8 @@ from composer_lsp.agent.workspace.directory import write_whole
 logger = logging.getLogger(__name__)
 
 Subject = Literal["start", "tools", "call"]
+MAX_SUMMARY_CHARS = 800
+_MAX_ARGUMENT_CHARS = 3_000
 _MODE = 0o600
 
 
@@ -33,6 +35,17 @@ class ServerQuestion:
     """Lines, with what comes from the server or the repository made harmless to show."""
     choices: tuple[Answer, ...]
     """`session`: until the run ends. `always`: in this workspace, until what was shown changes."""
+
+    @property
+    def summary(self) -> str:
+        """The text, or its begin and end, for message boxes: VS Code cuts one off after 1,000
+        characters. Whoever shows it where it is not the text shows the text elsewhere."""
+        if len(self.text) <= MAX_SUMMARY_CHARS:
+            return self.text
+        half = MAX_SUMMARY_CHARS // 2
+        num_hidden = len(self.text) - 2 * half
+        note = f" … {num_hidden:,} characters are left out here; Composer's log shows all … "
+        return self.text[:half] + note + self.text[-half:]
 
 
 class ServerApprover(Protocol):
@@ -165,8 +178,10 @@ class ServerApprovals:
                 subject="call",
                 server=server,
                 text=f"Call {shown(tool, 100)} of the tool server {shown(server, 64)}, outside of the"
-                f" sandbox, with\n{shown(arguments, 3_000)} ?",
-                choices=("once", "session", "always", "deny"),
+                f" sandbox, with\n{shown(arguments, _MAX_ARGUMENT_CHARS)} ?",
+                choices=("once", "session", "always", "deny")
+                if len(arguments) <= _MAX_ARGUMENT_CHARS
+                else ("once", "deny"),
             )
             answer = await self._approver.approve_server(question)
             if answer == "session":

@@ -21,7 +21,8 @@ from composer_lsp.agent.mcp.shown import shown
 
 BASE_ENVIRONMENT = ("PATH", "HOME", "LANG")
 """Of the user's environment, what each server gets besides what is named for it."""
-_MAX_LINE_CHARS = 600
+MAX_SHOWN_CHARS = 4_000
+"""Of all that the user is shown of a server. Nothing is cut from it, where something could hide."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,8 +59,16 @@ def resolve(
 ) -> Launch:
     """Looks for the program, and reads what of it lies in the workspace. Raises: ServerError."""
     if isinstance(server, StdioServer):
-        return _stdio(server, roots, environ)
-    return _http(server, environ)
+        launch = _stdio(server, roots, environ)
+    else:
+        launch = _http(server, environ)
+    num_chars = sum(map(len, launch.lines))
+    if num_chars > MAX_SHOWN_CHARS:
+        raise ServerError(
+            f"its command line, variables and headers have {num_chars:,} characters, more than the "
+            f"{MAX_SHOWN_CHARS:,} that can be asked about"
+        )
+    return launch
 
 
 def _http(server: HttpServer, environ: Mapping[str, str]) -> Launch:
@@ -76,7 +85,7 @@ def _http(server: HttpServer, environ: Mapping[str, str]) -> Launch:
             {"kind": server.kind, "url": [server.url, url], "headers": dict(server.headers)}
         ),
         lines=(
-            f"URL: {shown(server.url, _MAX_LINE_CHARS)}",
+            f"URL: {_line(server.url)}",
             *_assigned("Header", server.headers),
             *_given([server.url, *server.headers.values()]),
         ),
@@ -105,11 +114,11 @@ def _stdio(server: StdioServer, roots: Sequence[Path], environ: Mapping[str, str
             }
         ),
         lines=(
-            f"Command: {shown(shlex.join([program, *server.args]), 2_000)}",
-            f"Folder: {shown(str(cwd), _MAX_LINE_CHARS)}",
+            f"Command: {_line(shlex.join([program, *server.args]))}",
+            f"Folder: {_line(str(cwd))}",
             *_assigned("Environment", server.env),
             *_given([*server.args, *server.env.values()]),
-            *(f"In the workspace: {shown(path, _MAX_LINE_CHARS)}" for path in digests),
+            *(f"In the workspace: {_line(path)}" for path in digests),
         ),
     )
 
@@ -159,7 +168,11 @@ def _assigned(label: str, values: Mapping[str, str]) -> list[str]:
 def _value(name: str, value: str) -> str:
     if not referred(value) and is_hidden_variable(name.replace("-", "_"), value):
         return "(not shown)"
-    return shown(value, _MAX_LINE_CHARS)
+    return _line(value)
+
+
+def _line(text: str) -> str:
+    return shown(text, len(text))
 
 
 def _given(texts: Sequence[str]) -> list[str]:

@@ -141,3 +141,13 @@ async def test_arguments_are_shown_without_what_moves_the_cursor(file: Path) -> 
     text = asked.questions[0].text
     assert "\x1b" not in text and "\x9b" not in text
     assert "more characters)" in text
+    assert asked.questions[0].choices == ("once", "deny")
+
+
+@pytest.mark.parametrize(("num_chars", "is_whole"), [(800, True), (801, False), (9_000, False)])
+def test_a_summary_fits_into_a_message_box(num_chars: int, is_whole: bool) -> None:
+    text = "Use it?" + "x" * (num_chars - 10) + "End"
+    question = ServerQuestion(subject="start", server="docs", text=text, choices=())
+    assert (question.summary == text) == is_whole
+    assert len(question.summary) < 1_000
+    assert question.summary.startswith("Use it?") and question.summary.endswith("End")

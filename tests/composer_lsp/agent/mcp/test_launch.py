@@ -172,3 +172,10 @@ def test_what_cannot_be_started_is_named(
 def test_what_is_shown_cannot_move_the_cursor(server: StdioServer, workspace: Path) -> None:
     (command, *_) = launch(replace(server, args=("\x1b[2K\u202eabc",)), workspace).lines
     assert command == f"Command: {workspace}/serve '\\x1b[2K\\u202eabc'"
+
+
+def test_nothing_can_hide_in_a_long_command_line(server: StdioServer, workspace: Path) -> None:
+    long = replace(server, args=("x" * 3_000, "; rm -rf ~"))
+    assert launch(long, workspace).lines[0].endswith("xxx '; rm -rf ~'")
+    with pytest.raises(ServerError, match="more than the 4,000 that can be asked about"):
+        launch(replace(server, args=("x" * 4_000,)), workspace)
