@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from composer_lsp.agent.events import CallEvent, Event, NoticeEvent, OutputEvent, current_call
 from composer_lsp.agent.git import GitState, read_git
+from composer_lsp.agent.mcp.servers import ToolServers
 from composer_lsp.agent.model import ChatModel, Message
 from composer_lsp.agent.prompt.rules import read_rules
 from composer_lsp.agent.prompt.system import Request, request_message, system_message
@@ -16,6 +17,7 @@ from composer_lsp.agent.run_commands import CommandSettings, RunCommands
 from composer_lsp.agent.tools.code import likely_code
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.sets import tools_for
+from composer_lsp.agent.tools.tool import Tool
 from composer_lsp.agent.transcript import Header, Transcript, new_id
 from composer_lsp.agent.workspace.workspace import CodeIndex, Workspace
 
@@ -44,6 +46,8 @@ class Agent:
     """A yes-or-no question; None: nobody can answer, and the answer is no."""
     commands: CommandSettings = field(default_factory=CommandSettings)
     limits: Limits | None = None
+    tool_servers: Callable[[Callable[[Event], None]], Awaitable[ToolServers]] | None = None
+    """Makes a run's tool servers; None: there are none."""
 
     async def run(
         self,
@@ -78,8 +82,13 @@ class Agent:
         transcript = Transcript.begin(self.transcripts, header)
         emit = _noting_calls(emit)
         try:
-            async with self._commands(emit) as context.commands:
-                outcome = await self._agent_run(request, context, transcript, emit).run(messages)
+            async with self._commands(emit) as context.commands, AsyncExitStack() as stack:
+                served: Sequence[Tool] = ()
+                if self.tool_servers is not None:
+                    servers = await stack.enter_async_context(await self.tool_servers(emit))
+                    served = await servers.tools()
+                run = self._agent_run(request, context, transcript, emit, served)
+                outcome = await run.run(messages)
         finally:
             transcript.close()
         return Finished(outcome=outcome, context=context, transcript=transcript)
@@ -113,12 +122,14 @@ class Agent:
         context: ToolContext,
         transcript: Transcript,
         emit: Callable[[Event], None],
+        served: Sequence[Tool],
     ) -> AgentRun:
-        tools = tools_for(
+        own = tools_for(
             request.mode,
             has_index=self.index is not None,
             has_diagnostics=bool(request.diagnostics),
         )
+        tools = [*own, *served]
         return AgentRun(
             model=self.model,
             tools=tools,
