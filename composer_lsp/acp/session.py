@@ -88,16 +88,22 @@ class Session:
         # Those of editors' windows: either can take back what the other did.
         self._checkpoints = WindowCheckpoints(self.paths, self.state)
         self._running: asyncio.Task[schema.StopReason] | None = None
+        self._is_cancelled = False
 
     async def prompt(self, blocks: Sequence[Block]) -> schema.StopReason:
         """Raises: BusyError, PromptError, CommandError, FailedError, EngineError, WorkspaceError,
         CheckpointError, OSError."""
         if self._running is not None:
             raise BusyError("this session is still answering another prompt; cancel it first")
+        self._is_cancelled = False
         self._running = asyncio.ensure_future(self._prompt(blocks))
         try:
             await asyncio.wait([self._running])
-            return "cancelled" if self._running.cancelled() else self._running.result()
+            if self._running.cancelled():
+                return "cancelled"
+            stop_reason = self._running.result()
+            # It may have been too late: changes that are half made are made wholly.
+            return "cancelled" if self._is_cancelled else stop_reason
         finally:
             # The client has gone, if it still runs.
             self._running.cancel()
@@ -107,6 +113,7 @@ class Session:
     def cancel(self) -> None:
         """End the prompt that runs, if one does."""
         if self._running is not None:
+            self._is_cancelled = True
             self._running.cancel()
 
     async def close(self) -> None:

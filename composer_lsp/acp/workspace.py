@@ -1,10 +1,11 @@
 """The client's folders: files as its buffers have them where it lets us read them, else the disk."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from composer_lsp.acp.paths import ClientPaths
 from composer_lsp.agent.edits.anchor import AnchorError, carry_over
@@ -15,8 +16,8 @@ from composer_lsp.agent.workspace.directory import DirectoryWorkspace, write
 from composer_lsp.agent.workspace.paths import PathError, Paths, Place
 from composer_lsp.agent.workspace.workspace import ConflictError, Diagnostic, WorkspaceError
 
-_ROLLBACK_S = 10.0
-"""Longest that taking back half a change may wait for the client."""
+_ROLLBACK_S = 3.0
+"""Longest that taking back a file of half a change may wait for the client."""
 
 
 class Files(Protocol):
@@ -101,7 +102,7 @@ class ClientWorkspace:
             for each in writes:
                 done.append(each)
                 await self._write(each)
-            await self._disk.apply(rest, label=label)
+            await _to_its_end(self._disk.apply(rest, label=label))
         except BaseException:
             await self._take_back(done)
             raise
@@ -133,11 +134,16 @@ class ClientWorkspace:
             raise WorkspaceError(f"not all was changed, and not all could be taken back: {listed}")
 
     async def _restore(self, each: _Write) -> None:
-        path = self._paths.given(each.place)
         if each.before is None:
             await asyncio.to_thread(write, each.place, None)
-        elif await self._files.read(path) != each.before:
+            return
+        path = self._paths.given(each.place)
+        try:
             await self._files.write(path, each.before)
+        except WorkspaceError:
+            # Perhaps it was refused the first time too.
+            if await self._files.read(path) != each.before:
+                raise
 
     async def _planned(
         self, changes: Sequence[FileChange]
@@ -192,6 +198,15 @@ class ClientWorkspace:
             and all(each is None or _is_plain(each) for each in (now, change.like))
             and _is_plain(TextFile(text=after))
         )
+
+
+async def _to_its_end(applying: Coroutine[Any, Any, None]) -> None:
+    """Cancelling it is too late: the disk is written by a thread, which goes on."""
+    task = asyncio.ensure_future(applying)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task])
+    task.result()
 
 
 def _carried(change: FileChange, now: TextFile | None) -> str | None:
