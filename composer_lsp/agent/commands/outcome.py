@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 
 _MAX_BYTES = 10_000_000
 """Of a file that is staged."""
+_MAX_TOTAL_BYTES = 100_000_000
+"""Of all that one command changed. What is over it is taken for too large."""
 _EXECUTABLE = 0o111
 _TO_DISK: frozenset[Reason | None] = frozenset({"gitignore", "secret", "composerignore"})
 _STAYING: frozenset[Reason | None] = frozenset({"git", "secret", "composerignore"})
@@ -38,6 +40,8 @@ class Outcome:
     kept: list[Path] = field(default_factory=list[Path])
     left_out: dict[Path, None] = field(default_factory=dict[Path, None])
     """A set that keeps its order."""
+    num_bytes: int = 0
+    """Of all changes."""
 
 
 def take(overlay: Overlay) -> Outcome:
@@ -120,15 +124,17 @@ class _Taking:
             self._outcome.left_out[root / _until_git(path)] = None
 
     def _take_file(self, path: Path, source: Path) -> None:
+        self._note_mode(path, stat.S_IMODE(source.lstat().st_mode) & 0o777)
         if not os.access(source, os.R_OK):
             source.chmod(source.lstat().st_mode | stat.S_IRUSR)
-        self._note_mode(path, stat.S_IMODE(source.lstat().st_mode) & 0o777)
         if source.lstat().st_size <= _MAX_BYTES:
             data = source.read_bytes()
             if data == self._before(path):
                 return
-            if _is_text(data):
+            room = _MAX_TOTAL_BYTES - self._outcome.num_bytes
+            if len(data) <= room and _is_text(data):
                 self._outcome.changes[path] = data
+                self._outcome.num_bytes += len(data)
                 return
         elif path.is_file() and filecmp.cmp(source, path, shallow=False):
             return

@@ -120,7 +120,8 @@ class Overlays:
             try:
                 return cls._opened(place.resolve(), roots, bubblewrap)
             except (OSError, SandboxError, subprocess.TimeoutExpired) as error:
-                why = f"no overlay can be mounted in {place}: {error}"
+                first, *_ = str(error).splitlines() or [""]
+                why = f"no overlay can be mounted in {place}: {first}"
         raise SandboxError(why)
 
     @classmethod

@@ -221,7 +221,12 @@ class CommandRunner:
         return self._overlays.make(staged) if self._overlays is not None else None
 
     def _with_outcome(self, result: CommandResult, overlay: Overlay) -> CommandResult:
-        outcome = take(overlay)
+        try:
+            outcome = take(overlay)
+        except OSError as error:
+            raise SandboxError(
+                f"the command has run, but what it changed cannot be read: {error}"
+            ) from error
         if self._overlays is not None:
             self._overlays.staging.modes.update(outcome.modes)
         return replace(

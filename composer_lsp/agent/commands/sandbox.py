@@ -6,8 +6,9 @@ user's own tools to run later is kept from it where tools run such things unaske
 read-only, and with writing allowed its hooks and configuration still are. What else lies in the
 workspace (a Makefile, a test) it may change, as any edit of the agent may.
 
-Known limits: a `.git` folder that a command makes where none was is not protected, and a command
-that is given the network reaches what listens on this machine too.
+Known limits: without an overlay a `.git` folder that a command makes where none was is not protected;
+with one, a folder of packages that the disk has (`node_modules`, `.venv`, `target`) can be emptied
+and not deleted; a command that is given the network reaches what listens on this machine too.
 """
 
 import os

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,8 +25,12 @@ from composer_lsp.agent.commands import (
     RefusedError,
     SandboxError,
     Staged,
+    outcome,
+    runner,
 )
 from composer_lsp.agent.commands.bubblewrap import Bubblewrap
+from composer_lsp.agent.commands.masks import mounts_below
+from composer_lsp.agent.commands.overlay import Overlay
 from tests.composer_lsp.agent.commands.conftest import LIMIT_S
 from tests.composer_lsp.agent.commands.test_sandbox import found, git, install, make_venv
 
@@ -225,12 +230,13 @@ async def test_permissions_are_told_and_kept_for_the_next_command(staging: Stagi
 async def test_permissions_of_the_disk_are_those_of_the_staged_file(staging: Staging) -> None:
     (staging.root / "run.sh").chmod(0o750)
     (staging.root / "src").chmod(0o750)
+    staging.root.chmod(0o750)
     staging.stage("run.sh", "echo staged\n")
     staging.stage("src/main.py", "")
 
-    result = await staging.run("./run.sh; stat -c %a run.sh src")
+    result = await staging.run("./run.sh; stat -c %a run.sh src .")
 
-    assert (result.output, result.modes) == ("staged\n750\n750\n", {})
+    assert (result.output, result.modes) == ("staged\n750\n750\n750\n", {})
 
 
 async def test_the_same_staged_text_keeps_its_time(staging: Staging) -> None:
@@ -295,7 +301,7 @@ async def test_a_staged_file_that_git_ignores_stays_staged(staging: Staging) -> 
 
 async def test_what_cannot_be_staged_is_named(staging: Staging) -> None:
     line = (
-        "head -c 10000001 /dev/zero > big; printf 'a\\0b' > binary; ln -s /etc/passwd link;"
+        "yes | head -c 10000001 > big; printf 'a\\0b' > binary; ln -s /etc/passwd link;"
         "mkfifo pipe; git init -q inner; rm README.md; ln -s run.sh README.md"
     )
     result = await staging.run(line)
@@ -308,6 +314,46 @@ async def test_what_cannot_be_staged_is_named(staging: Staging) -> None:
     assert "link" not in names(staging.root)
     assert not (staging.root / "inner").exists()
     assert (staging.root / "README.md").read_text() == "read me\n"
+
+
+async def test_no_more_comes_back_than_memory_holds(
+    staging: Staging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outcome, "_MAX_TOTAL_BYTES", 8)
+    result = await staging.run("echo 123 > a; echo 4567 > b; echo 567 > c")
+
+    assert staging.changes(result) == {"a": "123\n", "c": "567\n"}
+    assert staging.named(result.kept) == ["b"]
+    assert (staging.root / "b").read_text() == "4567\n"
+
+
+def test_file_systems_in_the_workspace_are_known() -> None:
+    assert Path("/proc") in mounts_below([Path("/")])
+    assert mounts_below([Path("/nowhere")]) == []
+
+
+async def test_what_a_command_changed_is_taken_to_the_end(
+    staging: Staging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when the run is stopped meanwhile: half of a build is no build."""
+    taking, going_on = threading.Event(), threading.Event()
+
+    def take(overlay: Overlay) -> outcome.Outcome:
+        taking.set()
+        going_on.wait(LIMIT_S)
+        return outcome.take(overlay)
+
+    monkeypatch.setattr(runner, "take", take)
+    running = asyncio.create_task(staging.run("mkdir build; echo x > build/x"))
+    await asyncio.to_thread(taking.wait, LIMIT_S)
+    running.cancel()
+    done, _ = await asyncio.wait([running], timeout=0.1)
+    going_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert done == set()
+    assert (staging.root / "build" / "x").read_text() == "x\n"
 
 
 async def test_nothing_leaves_the_workspace_by_a_planted_link(
@@ -575,13 +621,14 @@ async def main(top: Path) -> None:
     await runner.open()
     assert runner.why_no_sandbox is None, runner.why_no_sandbox
     assert runner.shows_staged, runner.why_not_staged
-    line = "id -u; cat src/a b .env; umount .env; ulimit -u; rm -r src; echo c > c; mkdir src; chmod 700 b"
+    line = "id -u; cat src/a b .env; umount .env; ulimit -u; rm -r src; echo c > c; mkdir src; chmod 700 b;"
+    line += "mkdir d; echo d > d/d; chmod 000 d/d d"
     staged = {root / "src" / "a": b"staged\\n", root / "b": b"b\\n"}
     result = await runner.run(line, root, timeout_s=100, staged=staged)
     await runner.aclose()
     assert result.output.startswith("65534\\nstaged\\nb\\numount: "), result.output
     assert result.output.endswith("\\n2048\\n"), result.output
-    assert result.changes == {root / "src" / "a": None, root / "c": b"c\\n"}, result.changes
+    assert result.changes == {root / "src" / "a": None, root / "c": b"c\\n", root / "d/d": b"d\\n"}
     assert result.modes == {root / "b": 0o700}, result.modes
     assert (root / "src" / "a").read_text() == "disk"
     assert not any((top / "scratch").iterdir())
