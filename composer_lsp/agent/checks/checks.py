@@ -46,6 +46,11 @@ class EditChecks:
         self._noted: set[str] = set()
         self._runs: dict[int, _Run] = {}
 
+    @property
+    def num_runs(self) -> int:
+        """That are remembered: those whose context is still in use."""
+        return len(self._runs)
+
     async def __call__(self, context: ToolContext) -> str:
         """What is wrong in the files that were changed since the last call and was not before the
         run, and the new functions that look like existing ones. Takes up to `limit_s`."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from composer_lsp.agent.checks import EditChecks, Linter
+from composer_lsp.agent.checks import EditChecks, Linter, RunsChecks
 from composer_lsp.agent.checks.checks import TURN_LIMIT_S
 from composer_lsp.agent.checks.linters import LINTERS
 from composer_lsp.agent.commands import SandboxError
@@ -105,6 +105,8 @@ class Project:
     root: Path
     runner: PlainRunner
     context: ToolContext
+    sandboxed: RunsChecks | None = None
+    """In the place of `runner`."""
     notes: list[str] = field(default_factory=list[str])
     index: CodeIndex | None = None
     linters: Sequence[Linter] = LINTERS
@@ -117,8 +119,8 @@ class Project:
             self._checks = EditChecks(
                 self.context.workspace,
                 self.index,
-                self.runner,
-                self._notify,
+                self.sandboxed or self.runner,
+                self.note,
                 linters=self.linters,
                 limit_s=self.limit_s,
             )
@@ -127,7 +129,7 @@ class Project:
     def forget_checks(self) -> None:
         self._checks = None
 
-    def _notify(self, event: NoticeEvent) -> None:
+    def note(self, event: NoticeEvent) -> None:
         self.notes.append(event.text)
 
     def has(self, files: Mapping[str, str]) -> None:

@@ -49,6 +49,14 @@ async def test_tells_nothing_of_what_was_there_on_another_line(project: Project)
     assert await project.check() == []
 
 
+async def test_a_line_number_in_a_message_may_change(project: Project) -> None:
+    text = "def one():\n    pass\n\n\ndef one():\n    pass\n"
+    project.has({**RUFF, "a.py": text})
+    await project.write("a.py", f"x = 1\n\n\n{text}")
+    assert await project.check() == []
+    assert len(project.runner.commands) == 2
+
+
 async def test_counts_equal_problems(project: Project) -> None:
     project.has({**RUFF, "a.py": "print(1)\nprint(nope)\n"})
     await project.write("a.py", "print(nope)\nprint(nope)\n")
