@@ -10,17 +10,23 @@ import re
 import tempfile
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 Found = list[tuple[str, int, str]]
 """Paths below the folder, lines, texts with their ends."""
 
+_Hit = tuple[bytes, int, bytes]
+
 _FILES = ("--null", "--line-number", "--no-heading", "--with-filename", "--color=never")
 _LINES = ("--text", "--line-number", "--no-heading", "--no-filename", "--color=never")
-_HIT = re.compile(rb"([^\0]+)\0(\d+):(.*)", re.DOTALL)
+_LINE = re.compile(rb"([^\0]+)\0(\d+):(.*)", re.DOTALL)
 _IS_BINARY = re.compile(rb'[^\0]+: binary file matches \(found "\\0" byte around offset \d+\)')
 _OF_WHOLE_TEXT = re.compile(r"\\[Az]|\(\?[a-zA-Z]*R")
 """What means something else in a line alone."""
+_IGNORE_CASE = "--ignore-case"
+_LITERAL = re.compile(r"""[A-Za-z0-9_ "'=:;,/<>@%&~!`-]+""")
+"""A pattern that matches itself and nothing else."""
 _MAX_BYTES = 8_000_000
 """Of the lines that match any pattern; where there are more, each pattern is searched alone."""
 _CHUNK_BYTES = 1 << 20
@@ -105,13 +111,31 @@ async def _found(of: Pass, patterns: Sequence[str]) -> dict[str, Found]:
         command += ["-e", pattern]
     output = await _output([*command, "--", of.target], of.folder)
     hits = await asyncio.to_thread(_hits, output)
+    chosen = {
+        pattern: _with_literal(hits, pattern.encode(), of.max_hits)
+        for pattern in patterns
+        if _LITERAL.fullmatch(pattern) and _IGNORE_CASE not in of.command
+    }
+    others = [pattern for pattern in patterns if pattern not in chosen]
+    if others:
+        chosen |= await _with_patterns(of, hits, others)
+    return {pattern: [_decoded(hit) for hit in found] for pattern, found in chosen.items()}
+
+
+def _with_literal(hits: Sequence[_Hit], literal: bytes, max_hits: int) -> list[_Hit]:
+    return list(islice((hit for hit in hits if literal in hit[2]), max_hits))
+
+
+async def _with_patterns(
+    of: Pass, hits: Sequence[_Hit], patterns: Sequence[str]
+) -> dict[str, list[_Hit]]:
     with tempfile.NamedTemporaryFile(prefix="composer-grep-") as file:
         # An empty line first: the mark of an encoding counts at the beginning alone.
-        file.writelines([b"\n", *(text + b"\n" for _, _, text in hits)])
+        file.write(b"\n".join([b"", *(text for _, _, text in hits), b""]))
         file.flush()
         numbers = await asyncio.gather(*(_numbers(of, pattern, file.name) for pattern in patterns))
     return {
-        pattern: [_decoded(hits[number - 2]) for number in found if number > 1]
+        pattern: [hits[number - 2] for number in found if number > 1]
         for pattern, found in zip(patterns, numbers, strict=True)
     }
 
@@ -124,11 +148,11 @@ async def _numbers(of: Pass, pattern: str, path: str) -> list[int]:
     return [int(line.partition(b":")[0]) for line in output.split(b"\n")[:-1]][: of.max_hits + 1]
 
 
-def _hits(output: bytes) -> list[tuple[bytes, int, bytes]]:
+def _hits(output: bytes) -> list[_Hit]:
     """Raises: _AloneError for what cannot be told apart, such as a path with a line end in it."""
-    found: list[tuple[bytes, int, bytes]] = []
+    found: list[_Hit] = []
     for line in output.split(b"\n")[:-1]:
-        match = _HIT.fullmatch(line)
+        match = _LINE.fullmatch(line)
         if match is not None:
             found.append((match[1], int(match[2]), match[3]))
         elif line and _IS_BINARY.fullmatch(line) is None:
@@ -136,7 +160,7 @@ def _hits(output: bytes) -> list[tuple[bytes, int, bytes]]:
     return found
 
 
-def _decoded(hit: tuple[bytes, int, bytes]) -> tuple[str, int, str]:
+def _decoded(hit: _Hit) -> tuple[str, int, str]:
     path, number, text = hit
     return path.decode("utf-8", "replace"), number, text.decode("utf-8", "replace")
 
