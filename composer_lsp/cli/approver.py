@@ -21,8 +21,7 @@ class TerminalApprover:
         if not question.rules:
             choices = "[o]nce, for this [s]ession, [d]eny"
         while True:
-            print(f"Run it? {choices}: ", end="", file=sys.stderr, flush=True)
-            key = (await read_key()).lower()
+            key = (await read_key(f"Run it? {choices}: ")).lower()
             answer = "deny" if key in _LEAVES else _ANSWERS.get(key)
             if answer == "always" and not question.rules:
                 answer = None

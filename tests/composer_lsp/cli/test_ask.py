@@ -1,0 +1,225 @@
+"""The agent in a terminal, with the model's side of the protocol played."""
+
+import asyncio
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from composer_lsp.agent.commands import Approvals, CommandRunner, Policy, SandboxError
+from composer_lsp.agent.commands.bubblewrap import find_bubblewrap
+from tests.composer_lsp.cli.conftest import Cli
+from tests.support.chat_server import FakeChat, Said, fake_chat
+
+LIMIT_S = 120
+DONE: Said = [("finish", {"summary": "Done."})]
+
+
+@pytest.fixture
+def project(home: Path) -> Path:
+    """A small package in git, with a test that fails."""
+    root = home / "shop"
+    for path, text in {
+        "shop/__init__.py": "",
+        "shop/price.py": "def price(count):\n    return count\n",
+        "tests/test_price.py": "from shop.price import price\n\n\n"
+        "def test_two_cost_twenty():\n    assert price(2) == 20\n",
+    }.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    return root
+
+
+@pytest.fixture
+def sandboxed(home: Path) -> None:
+    """Skips where there is no sandbox."""
+    try:
+        find_bubblewrap(os.environ["PATH"])
+    except SandboxError as error:
+        skip(str(error))
+
+
+@pytest.fixture
+def staging(project: Path, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """Skips where commands do not see what is staged."""
+    monkeypatch.setenv("COMPOSER_STATE_DIR", str(home / "state"))
+
+    async def look() -> str | None:
+        runner = CommandRunner([project], Approvals(Policy(), None))
+        await runner.open()
+        await runner.aclose()
+        return runner.why_not_staged
+
+    if (why := asyncio.run(look())) is not None:
+        skip(why)
+
+
+def skip(why: str) -> None:
+    if os.environ.get("COMPOSER_REQUIRE_SANDBOX"):
+        raise AssertionError(why)
+    pytest.skip(why)
+
+
+def arguments(chat: FakeChat, root: Path, *more: str) -> Sequence[str]:
+    return ("edit", "--no-index", "--url", chat.url, "--root", str(root), *more, "go")
+
+
+def results(chat: FakeChat) -> list[str]:
+    """What the model was answered."""
+    messages: list[Any] = chat.requests[-1]["messages"]
+    return [each["content"] for each in messages if each["role"] == "tool"]
+
+
+@pytest.mark.usefixtures("staging")
+def test_edits_tests_and_applies(cli: Cli, project: Path) -> None:
+    edit: Said = [
+        (
+            "edit_file",
+            {"path": "shop/price.py", "edits": [{"old": "count\n", "new": "count * 10\n"}]},
+        )
+    ]
+    tested: Said = [("run_command", {"command": "python -m pytest -q"})]
+    finish: Said = [("finish", {"summary": "Ten each now; all tests pass."})]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    with fake_chat(edit, tested, finish) as chat:
+        more = ("--allow", "python -m pytest *", "--yes")
+        done = cli(*arguments(chat, project, *more), PATH=path)
+    assert (done.returncode, "Ten each now; all tests pass." in done.stdout) == (0, True), done
+    assert "1 passed" in results(chat)[1]
+    assert "1 passed" in done.stderr  # as it came
+    assert "not shown to be true" not in done.stderr
+    assert "Changed shop/price.py." in done.stderr
+    assert (project / "shop/price.py").read_text() == "def price(count):\n    return count * 10\n"
+
+
+@pytest.mark.usefixtures("staging")
+def test_a_failing_test_is_not_said_to_pass(cli: Cli, project: Path) -> None:
+    tested: Said = [("run_command", {"command": "python -m pytest -q"})]
+    claim: Said = [("finish", {"summary": "All tests pass."})]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    with fake_chat(tested, claim, claim) as chat:
+        done = cli(*arguments(chat, project, "--allow", "python -m pytest *"), PATH=path)
+    assert "1 failed" in results(chat)[0]
+    assert "not shown to be true: tests pass" in done.stderr
+
+
+@pytest.mark.parametrize("mode", ["edit", "fix", "test"])
+def test_where_nobody_can_answer_the_model_is_told(cli: Cli, project: Path, mode: str) -> None:
+    """Nor does `--yes` answer for it."""
+    with fake_chat([("run_command", {"command": "touch x"})], DONE) as chat:
+        done = cli(mode, *arguments(chat, project, "--yes")[1:])
+    assert done.returncode == 0, done
+    assert "needs an approval, and nobody can be asked" in results(chat)[0]
+    assert "needs an approval, and nobody can be asked" in done.stderr
+    assert not (project / "x").exists()
+
+
+def test_a_rule_that_is_none_is_named(cli: Cli, project: Path) -> None:
+    with fake_chat() as chat:
+        done = cli(*arguments(chat, project, "--allow", "'pytest"))
+    assert done.returncode == 2
+    assert done.stderr == (
+        'composer-lsp: --allow: the rule "\'pytest" cannot be read: No closing quotation\n'
+    )
+
+
+def test_output_comes_as_json(cli: Cli, project: Path, sandboxed: None) -> None:
+    with fake_chat([("run_command", {"command": "echo hi"})], DONE) as chat:
+        done = cli(*arguments(chat, project, "--json"))
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {"kind": "output", "id": "call0", "text": "hi\n"} in events
+
+
+# --- Keys ---------------------------------------------------------------------------------------
+
+
+def in_terminal(
+    home: Path, arguments: Sequence[str], keys: str, **variables: str
+) -> tuple[int, str]:
+    """Run it with a terminal, on which a key is pressed at each question; what was shown."""
+    pty = pytest.importorskip("pty")
+    master, slave = pty.openpty()
+    folders = {
+        f"COMPOSER_{name}_DIR": str(home / name.lower())
+        for name in ("RUNTIME", "DATA", "CACHE", "STATE")
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "composer_lsp", *arguments],
+        env={**os.environ, **folders, "TERM": "dumb", **variables},
+        stdin=slave,
+        stdout=subprocess.DEVNULL,
+        stderr=slave,
+    )
+    os.close(slave)
+    shown, left = "", list(keys)
+    deadline = time.monotonic() + LIMIT_S
+    try:
+        while time.monotonic() < deadline:
+            if not select.select([master], [], [], 1)[0]:
+                continue
+            try:
+                data = os.read(master, 4096)
+            except OSError:  # the other end is closed
+                break
+            if not data:
+                break
+            shown += data.decode()
+            if shown.endswith(("[d]eny: ", "[y/N] ")) and left:
+                os.write(master, left.pop(0).encode())
+        return process.wait(LIMIT_S), shown.replace("\r\n", "\n")
+    finally:
+        process.kill()
+        os.close(master)
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer", "result"),
+    [
+        ("o", "once", "Exit code 0"),
+        ("S", "session", "Exit code 0"),
+        ("xa", "always", "Exit code 0"),
+        ("d", "deny", "the user has denied it"),
+        ("\x1b", "deny", "the user has denied it"),
+        ("\x04", "deny", "the user has denied it"),
+    ],
+)
+def test_a_key_answers(
+    home: Path, project: Path, sandboxed: None, keys: str, answer: str, result: str
+) -> None:
+    line = "touch 'new\x1b[31m'\ntrue"
+    with fake_chat([("run_command", {"command": line})], DONE) as chat:
+        _, shown = in_terminal(home, arguments(chat, project, "--json"), f"{keys}n")
+    assert "The model wants to run:\n    touch 'new\\x1b[31m'\n    true\nin " in shown
+    assert "You are asked because it holds characters that cannot be seen." in shown
+    assert "It would run in a sandbox, with the workspace and no network." in shown
+    assert f"[d]eny: {answer}\n" in shown
+    assert result in results(chat)[0]
+    files = list((home / "state" / "command-rules").glob("*.json"))
+    assert len(files) == (answer == "always")
+
+
+def test_the_network_and_the_lack_of_a_sandbox_are_told(home: Path, project: Path) -> None:
+    said: Said = [("run_command", {"command": "curl http://192.0.2.1/", "network": True})]
+    with fake_chat(said, DONE) as chat:
+        _, shown = in_terminal(home, arguments(chat, project), "ad", PATH="/nowhere")
+    assert "It would run WITHOUT a sandbox, with all that you may do on this machine." in shown
+    assert "[a]lways" not in shown
+    assert "[d]eny: ?\nRun it? [o]nce, for this [s]ession, [d]eny: deny\n" in shown
+    assert "there is no sandbox: bubblewrap is not installed" in results(chat)[0]
+
+
+def test_changes_are_applied_at_a_key(home: Path, project: Path) -> None:
+    edit: Said = [("write_file", {"path": "new.py", "text": "x = 1\n"})]
+    for key, code in (("n", 3), ("y", 0)):
+        with fake_chat(edit, DONE) as chat:
+            status, shown = in_terminal(home, arguments(chat, project), key)
+        assert "Apply the changes to 1 files? [y/N] " in shown
+        assert (status, (project / "new.py").exists()) == (code, code == 0)
