@@ -11,7 +11,7 @@ from composer_lsp.agent.git import GitState, read_git
 from composer_lsp.agent.mcp.servers import ToolServers
 from composer_lsp.agent.model import ChatModel, Message
 from composer_lsp.agent.prompt.rules import read_rules
-from composer_lsp.agent.prompt.system import Request, request_message, system_message
+from composer_lsp.agent.prompt.system import Mode, Request, request_message, system_message
 from composer_lsp.agent.run import AgentRun, Checks, Limits, Outcome, no_checks
 from composer_lsp.agent.run_commands import CommandSettings, RunCommands
 from composer_lsp.agent.tools.code import likely_code
@@ -80,18 +80,50 @@ class Agent:
             dirty_diff=git.diff,
         )
         transcript = Transcript.begin(self.transcripts, header)
-        emit = _noting_calls(emit)
         try:
-            async with self._commands(emit) as context.commands, AsyncExitStack() as stack:
-                served: Sequence[Tool] = ()
-                if self.tool_servers is not None:
-                    servers = await stack.enter_async_context(await self.tool_servers(emit))
-                    served = await servers.tools()
-                run = self._agent_run(request, context, transcript, emit, served)
-                outcome = await run.run(messages)
+            outcome = await self.converse(
+                request.mode,
+                context,
+                transcript,
+                emit,
+                messages,
+                has_diagnostics=bool(request.diagnostics),
+            )
         finally:
             transcript.close()
         return Finished(outcome=outcome, context=context, transcript=transcript)
+
+    async def converse(
+        self,
+        mode: Mode,
+        context: ToolContext,
+        transcript: Transcript,
+        emit: Callable[[Event], None],
+        messages: Sequence[Message],
+        *,
+        past: Sequence[Message] = (),
+        has_diagnostics: bool = False,
+    ) -> Outcome:
+        """From the first question, or where `past` ended, to the outcome, with the mode's tools. What
+        they started has ended when it returns or raises."""
+        emit = _noting_calls(emit)
+        async with self._commands(emit) as context.commands, AsyncExitStack() as stack:
+            tools: list[Tool] = [
+                *tools_for(mode, has_index=self.index is not None, has_diagnostics=has_diagnostics)
+            ]
+            if self.tool_servers is not None:
+                servers = await stack.enter_async_context(await self.tool_servers(emit))
+                tools += await servers.tools()
+            run = AgentRun(
+                model=self.model,
+                tools=tools,
+                context=context,
+                transcript=transcript,
+                emit=emit,
+                checks=self.checks,
+                limits=self.limits,
+            )
+            return await run.run(messages, past=past)
 
     def context(self) -> ToolContext:
         context = ToolContext(workspace=self.workspace, index=self.index)
@@ -115,30 +147,6 @@ class Agent:
             yield commands
         finally:
             await commands.aclose()
-
-    def _agent_run(
-        self,
-        request: Request,
-        context: ToolContext,
-        transcript: Transcript,
-        emit: Callable[[Event], None],
-        served: Sequence[Tool],
-    ) -> AgentRun:
-        own = tools_for(
-            request.mode,
-            has_index=self.index is not None,
-            has_diagnostics=bool(request.diagnostics),
-        )
-        tools = [*own, *served]
-        return AgentRun(
-            model=self.model,
-            tools=tools,
-            context=context,
-            transcript=transcript,
-            emit=emit,
-            checks=self.checks,
-            limits=self.limits,
-        )
 
     async def _messages(self, request: Request) -> Sequence[Message]:
         rules = await read_rules(self.workspace, request.active_path)

@@ -6,17 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from composer_lsp.agent.agent import (
-    Agent,
-    Finished,
-    _noting_calls,  # pyright: ignore[reportPrivateUsage]
-)
+from composer_lsp.agent.agent import Agent, Finished
 from composer_lsp.agent.edits.anchor import AnchorError, carry_over
 from composer_lsp.agent.edits.change_set import FileChange, Snapshot
 from composer_lsp.agent.events import EditsEvent, Event, NoticeEvent
 from composer_lsp.agent.ledger import CommandRun
 from composer_lsp.agent.model import Message
-from composer_lsp.agent.prompt.system import Mode, Request
+from composer_lsp.agent.prompt.system import Mode
 from composer_lsp.agent.state import digest
 from composer_lsp.agent.tools.context import PlanStep, ToolContext
 from composer_lsp.agent.transcript import Transcript
@@ -64,18 +60,12 @@ async def resume_run(
     if paths := [change.path for change in context.changes.changes()]:
         emit(EditsEvent(tuple(paths)))
     transcript.reopen()
-    emit = _noting_calls(emit)
-    request = Request(
-        mode=cast("Mode", transcript.header.mode), text=text or transcript.header.request
-    )
+    mode = cast("Mode", transcript.header.mode)
     try:
         transcript.add("resumed", request=text)
-        commands = agent._commands(emit)  # pyright: ignore[reportPrivateUsage]
-        async with commands as context.commands:
-            run = agent._agent_run(  # pyright: ignore[reportPrivateUsage]
-                request, context, transcript, emit
-            )
-            outcome = await run.run(restored.new, past=restored.past)
+        outcome = await agent.converse(
+            mode, context, transcript, emit, restored.new, past=restored.past
+        )
     finally:
         transcript.close()
     return Finished(outcome=outcome, context=context, transcript=transcript)
