@@ -30,7 +30,7 @@ from composer_lsp.agent.commands import (
 )
 from composer_lsp.agent.commands.bubblewrap import Bubblewrap
 from composer_lsp.agent.commands.masks import mounts_below
-from composer_lsp.agent.commands.overlay import Overlay
+from composer_lsp.agent.commands.overlay import Overlay, Overlays
 from tests.composer_lsp.agent.commands.conftest import LIMIT_S
 from tests.composer_lsp.agent.commands.test_sandbox import found, git, install, make_venv
 
@@ -536,6 +536,16 @@ async def test_where_nothing_can_be_an_overlay_the_disk_is_bound(
     assert (project / "x").read_text() == "x\n"
     assert "Read-only file system" in checked.errors
     assert not (project / "scratch").exists()
+
+
+def test_files_of_another_group_cannot_be_overlaid(
+    bubblewrap: Bubblewrap, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel does not copy what belongs to somebody whom a namespace does not know."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1)
+    monkeypatch.setattr(os, "getgid", lambda: project.stat().st_gid + 1)
+    with pytest.raises(SandboxError, match="belongs to another user or group"):
+        Overlays.open([project], bubblewrap, [tmp_path / "scratch"])
 
 
 async def test_without_a_sandbox_there_is_no_check(workspace: Path) -> None:
