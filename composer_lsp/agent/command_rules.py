@@ -72,7 +72,7 @@ class RulesFile:
         data = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self.path, data.encode("utf-8", "surrogatepass"), _MODE)
+            write_whole(self.path, data.encode(), _MODE)
         except OSError as error:
             raise RulesFileError(f"{self.path} cannot be written: {error.strerror}") from error
 
