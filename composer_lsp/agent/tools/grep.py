@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -31,6 +31,7 @@ class _Hit:
     path: str
     line: int
     text: str
+    """With what ends it."""
 
 
 @tool(only_reads=True)
@@ -58,10 +59,11 @@ async def grep(
     if not hits:
         return f"No line matches {pattern}."
     hits.sort(key=lambda hit: (hit.path, hit.line))
-    for hit in hits[:MAX_HITS]:
+    shown_hits = [replace(hit, text=_first_line(hit.text)) for hit in hits[:MAX_HITS]]
+    for hit in shown_hits:
         if len(hit.text) <= MAX_LINE_CHARS:
             context.reads.add(hit.path, hit.line, hit.line)
-    shown = "\n".join(f"{hit.path}:{hit.line}:{_short(hit.text)}" for hit in hits[:MAX_HITS])
+    shown = "\n".join(f"{hit.path}:{hit.line}:{_short(hit.text)}" for hit in shown_hits)
     if len(hits) > MAX_HITS:
         more = "at least " if is_cut else ""
         shown += f"\n[cut: {MAX_HITS} of {more}{len(hits)} lines; narrow the search]"
@@ -79,7 +81,7 @@ class _Search:
     async def in_text(self, path: str, text: str) -> list[_Hit]:
         data = text.encode("utf-8", "surrogateescape")
         hits = self._run(["-"], data=data)
-        return [_Hit(path, line, _first_line(found)) async for _, line, found in hits]
+        return [_Hit(path, line, found) async for _, line, found in hits]
 
     async def in_files(self, folder: str, target: str) -> "_OnDisk":
         """The lines that came first, `_MAX_SEEN` at most."""
@@ -186,7 +188,7 @@ async def _on_disk(
         hidden = await found.together.hidden(partial(_hidden, paths, place.root))
         names = {path: paths.at(place.root, _relative(path)).path for path in found.paths}
         hits += [
-            _Hit(names[path], line, _first_line(text))
+            _Hit(names[path], line, text)
             for path, line, text in found.lines
             if path not in hidden and names[path] not in overlaid
         ]

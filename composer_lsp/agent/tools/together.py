@@ -20,7 +20,6 @@ _Hit = tuple[bytes, int, bytes]
 
 _FILES = ("--null", "--line-number", "--no-heading", "--with-filename", "--color=never")
 _LINES = ("--text", "--line-number", "--no-heading", "--no-filename", "--color=never")
-_LINE = re.compile(rb"([^\0]+)\0(\d+):(.*)", re.DOTALL)
 _IS_BINARY = re.compile(rb'[^\0]+: binary file matches \(found "\\0" byte around offset \d+\)')
 _OF_WHOLE_TEXT = re.compile(r"\\[Az]|\(\?[a-zA-Z]*R")
 """What means something else in a line alone."""
@@ -152,9 +151,10 @@ def _hits(output: bytes) -> list[_Hit]:
     """Raises: _AloneError for what cannot be told apart, such as a path with a line end in it."""
     found: list[_Hit] = []
     for line in output.split(b"\n")[:-1]:
-        match = _LINE.fullmatch(line)
-        if match is not None:
-            found.append((match[1], int(match[2]), match[3]))
+        path, end, rest = line.partition(b"\0")
+        number, colon, text = rest.partition(b":")
+        if end and colon and number.isdigit():
+            found.append((path, int(number), text))
         elif line and _IS_BINARY.fullmatch(line) is None:
             raise _AloneError
     return found
