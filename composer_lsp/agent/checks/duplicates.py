@@ -159,9 +159,8 @@ def _is_another(new: Function, old: Function) -> bool:
     same for `async` callers."""
     if new.name == old.name:
         return new.is_method and old.is_method
-    return _sync_name(new.name) == _sync_name(old.name) or new.name in (
-        f"a{old.name}",
-        old.name[1:] if old.name.startswith("a") else "",
+    return _sync_name(new.name) == _sync_name(old.name) or (
+        new.name == f"a{old.name}" or old.name == f"a{new.name}"
     )
 
 

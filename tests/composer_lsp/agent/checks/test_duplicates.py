@@ -135,11 +135,58 @@ async def test_asks_the_index_beyond_the_folder(project: Project) -> None:
     assert language == "python"
 
 
-async def test_reads_what_is_staged_rather_than_the_index(project: Project) -> None:
+async def test_reads_what_is_staged_rather_than_the_disk(project: Project) -> None:
     project.has({"lib/text.py": SLUG})
     project.index = Index(project.root, "lib/text.py")
-    await project.write("lib/text.py", "")
-    await project.write("x.py", OTHER)
+    await project.write("lib/text.py", OTHER.replace("mean_of", "to_slug"))
+    await project.write("x.py", AGAIN)
+    assert await project.check() == []
+
+
+async def test_variants_stand_beside_each_other(project: Project) -> None:
+    variant = AGAIN.replace("lower", "upper").replace(".strip", ".rstrip")
+    project.has({"text.py": SLUG})
+    await project.write("text.py", f"{SLUG}\n\n{variant}")
+    assert await project.check() == []
+    await project.write("x.py", variant.replace("slugify", "shout"))
+    assert len(await project.check()) == 1
+
+
+@pytest.mark.parametrize("name", ["to_slug_async", "ato_slug", "async_to_slug"])
+async def test_async_callers_may_have_their_own(project: Project, name: str) -> None:
+    project.has({"text.py": SLUG})
+    await project.write("x.py", f"async {SLUG.replace('to_slug', name)}")
+    assert await project.check() == []
+
+
+async def test_functions_of_one_name_are_not_meant_to_be_alike(project: Project) -> None:
+    project.has({"text.py": SLUG})
+    await project.write("x.py", SLUG)
+    assert len(await project.check()) == 1
+
+
+async def test_much_the_same_name_needs_less_of_a_body(project: Project) -> None:
+    longer = SLUG.replace(
+        "    return",
+        "    if len(cleaned) > max_length:\n        logger.info('cut %s', cleaned)\n"
+        "        cleaned = cleaned[:max_length].rpartition('-')[0] or cleaned\n"
+        "    for old, new in REPLACED.items():\n        cleaned = cleaned.replace(old, new)\n"
+        "    return",
+    )
+    project.has({"text.py": SLUG})
+    await project.write("a.py", longer.replace("to_slug", "address_of"))
+    assert await project.check() == []
+    await project.write("a.py", longer.replace("to_slug", "to_slugs"))
+    (line,) = await project.check()
+    assert "a.py:1 to_slugs looks like text.py:1 to_slug (much the same name)" in line
+
+
+async def test_a_function_in_a_function_is_nobodys(project: Project) -> None:
+    inner = "".join(f"    {line}\n" for line in AGAIN.splitlines())
+    project.has({"text.py": SLUG})
+    await project.write(
+        "x.py", OTHER.replace(":\n", f":\n{inner}", 1) + OTHER.split("\n", 1)[1] * 2
+    )
     assert await project.check() == []
 
 

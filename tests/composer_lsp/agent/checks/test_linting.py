@@ -195,6 +195,14 @@ async def test_tells_only_of_what_was_changed(project: Project) -> None:
     assert await project.check() == [HEAD, "b.py:1: bad (lint)"]
 
 
+async def test_tells_of_errors_and_warnings_alone(project: Project) -> None:
+    parse = by_pattern(r"^(?P<path>[^:\n]+):(?P<line>\d+): (?P<severity>\w+): (?P<message>.+)")
+    project.linters = [replace(fake("lint"), parse=parse)]
+    install(project, "lint", 'for s in error warning note; do echo "$1:1: $s: bad"; done; exit 1')
+    await project.write("b.py", "x = 1\n")
+    assert await project.check() == [HEAD, "b.py:1: bad (lint)", "b.py:1: bad (lint)"]
+
+
 async def test_tells_the_user_once_where_no_linter_sees_the_edits(project: Project) -> None:
     project.has({**RUFF, "a.py": ""})
     project.runner.why_not_staged = "there is no overlay"
