@@ -145,7 +145,7 @@ def test_a_path_that_cannot_be_told_from_a_line_leads_nobody_astray(
     context: ToolContext, root: Path
 ) -> None:
     """A hidden folder whose name ends where another path seems to begin."""
-    (root / ".gitignore").write_text("build/\nsecret*\n")
+    (root / ".composerignore").write_text("private/\nsecret*\n")
     (root / "secret\n.").mkdir()
     (root / "secret\n." / "README.md").write_text("needle of a secret\n")
     assert searched(context, ("needle", False), ("Project", False)) == [
