@@ -6,13 +6,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from composer_lsp.agent.checks import make_checks
 from composer_lsp.agent.events import CallEvent, Event, NoticeEvent, OutputEvent, current_call
 from composer_lsp.agent.git import GitState, read_git
 from composer_lsp.agent.mcp.servers import ToolServers
 from composer_lsp.agent.model import ChatModel, Message
 from composer_lsp.agent.prompt.rules import read_rules
 from composer_lsp.agent.prompt.system import Mode, Request, request_message, system_message
-from composer_lsp.agent.run import AgentRun, Checks, Limits, Outcome, no_checks
+from composer_lsp.agent.run import AgentRun, Limits, Outcome
 from composer_lsp.agent.run_commands import CommandSettings, RunCommands
 from composer_lsp.agent.tools.code import likely_code
 from composer_lsp.agent.tools.context import ToolContext
@@ -41,7 +42,6 @@ class Agent:
     transcripts: Path
     """The folder that they are kept in."""
     index: CodeIndex | None = None
-    checks: Checks = no_checks
     ask_user: Callable[[str], Awaitable[bool]] | None = None
     """A yes-or-no question; None: nobody can answer, and the answer is no."""
     commands: CommandSettings = field(default_factory=CommandSettings)
@@ -56,8 +56,10 @@ class Agent:
         *,
         model_name: str = "",
         context: ToolContext | None = None,
+        id: str | None = None,
     ) -> Finished:
-        """`context` (see `context()`): what the run changes is seen in it while it goes on.
+        """`context` (see `context()`): what the run changes is seen in it while it goes on. `id`:
+        the transcript's, a new one by default.
 
         Raises: OSError where the transcript cannot be written.
         """
@@ -70,7 +72,7 @@ class Agent:
         )
         messages = await self._messages(request)
         header = Header(
-            id=new_id(),
+            id=id or new_id(),
             mode=request.mode,
             request=request.text,
             roots=tuple(self.workspace.paths.roots),
@@ -108,8 +110,14 @@ class Agent:
         they started has ended when it returns or raises."""
         emit = _noting_calls(emit)
         async with self._commands(emit) as context.commands, AsyncExitStack() as stack:
+            checks = make_checks(self.workspace, self.index, None, emit)
             tools: list[Tool] = [
-                *tools_for(mode, has_index=self.index is not None, has_diagnostics=has_diagnostics)
+                *tools_for(
+                    mode,
+                    has_index=self.index is not None,
+                    has_diagnostics=has_diagnostics,
+                    lint=checks.diagnostics,
+                )
             ]
             if self.tool_servers is not None:
                 servers = await stack.enter_async_context(await self.tool_servers(emit))
@@ -120,7 +128,7 @@ class Agent:
                 context=context,
                 transcript=transcript,
                 emit=emit,
-                checks=self.checks,
+                checks=checks,
                 limits=self.limits,
             )
             return await run.run(messages, past=past)

@@ -142,6 +142,13 @@ class Transcript:
         if is_closed:
             self.close()
 
+    def add_verdicts(self, changes: Sequence[FileChange], *, is_accepted: bool) -> None:
+        """The same for all hunks of all files. Raises: OSError."""
+        for change in changes:
+            hunks = range(len(change.hunks))
+            accepted, rejected = (hunks, ()) if is_accepted else ((), hunks)
+            self.add_verdict(change.path, accepted=accepted, rejected=rejected)
+
     def add(self, kind: str, **fields: Any) -> None:
         entry = {"kind": kind, "at": round(time.time(), 3), **fields}
         self.entries.append(entry)

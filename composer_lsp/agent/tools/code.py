@@ -92,9 +92,6 @@ def diagnostics_tool(lint: Lint | None = None) -> Tool:
     return diagnostics
 
 
-diagnostics = diagnostics_tool()
-
-
 async def likely_code(context: ToolContext, request: str) -> str:
     """What a search for the user's own words finds, for the beginning of a run: it saves the turn in
     which a model would search, and helps one that would not. Empty without an index."""

@@ -3,7 +3,13 @@
 from collections.abc import Sequence
 
 from composer_lsp.agent.prompt.system import Mode
-from composer_lsp.agent.tools.code import diagnostics, references, semantic_search, symbols
+from composer_lsp.agent.tools.code import (
+    Lint,
+    diagnostics_tool,
+    references,
+    semantic_search,
+    symbols,
+)
 from composer_lsp.agent.tools.command import read_output, run_command, stop_command
 from composer_lsp.agent.tools.course import finish, update_plan
 from composer_lsp.agent.tools.edit import delete_file, edit_file, move_file, write_file
@@ -17,9 +23,14 @@ _EDITS = (edit_file, write_file, move_file, delete_file)
 _COMMANDS = (run_command, read_output, stop_command)
 
 
-def tools_for(mode: Mode, *, has_index: bool, has_diagnostics: bool) -> Sequence[Tool]:
-    """In a stable order: the prompt begins with them."""
-    tools = [*_FILES, *(_INDEX if has_index else ()), *([diagnostics] if has_diagnostics else [])]
+def tools_for(
+    mode: Mode, *, has_index: bool, has_diagnostics: bool, lint: Lint | None = None
+) -> Sequence[Tool]:
+    """In a stable order: the prompt begins with them. `lint` tells what is wrong in a file where
+    the editor does not."""
+    tools = [*_FILES, *(_INDEX if has_index else ())]
+    if has_diagnostics or (lint is not None and mode not in ("ask", "plan")):
+        tools.append(diagnostics_tool(lint))
     if mode == "plan":
         tools.append(update_plan)
     elif mode != "ask":
