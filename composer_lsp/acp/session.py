@@ -29,9 +29,9 @@ from composer_lsp.agent.run import Outcome
 from composer_lsp.agent.run_commands import command_settings
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.transcript import Transcript, new_id
+from composer_lsp.agent.window_checkpoints import WindowCheckpoints
 from composer_lsp.agent.workspace.workspace import CodeIndex, ConflictError
 from composer_lsp.config import Settings
-from composer_lsp.server.agent.checkpoints import WindowCheckpoints
 
 logger = logging.getLogger(__name__)
 
@@ -196,7 +196,7 @@ class Session:
         listed = ", ".join(change.path for change in changes)
         id = await self._questions.may_change(changes)
         if id is None:
-            _note_verdict(transcript, changes, is_accepted=False)
+            transcript.add_verdicts(changes, is_accepted=False)
             return f"\n\n(The user rejected the changes of {listed}.)"
         try:
             await self._apply(request, changes)
@@ -208,7 +208,7 @@ class Session:
             self._questions.settle(id, "failed", str(error) or "Stopped: nothing was changed.")
             raise
         self._questions.settle(id, "completed")
-        _note_verdict(transcript, changes, is_accepted=True)
+        transcript.add_verdicts(changes, is_accepted=True)
         return f"\n\n(The changes of {listed} were made.)"
 
     async def _apply_pending(self, request: Request, context: ToolContext) -> None:
@@ -266,16 +266,3 @@ class Session:
                 await asyncio.to_thread(self.saved.write, saved)
             except OSError as error:
                 logger.warning("the session %s cannot be saved: %s", self.id, error)
-
-
-def _note_verdict(
-    transcript: Transcript, changes: Sequence[FileChange], *, is_accepted: bool
-) -> None:
-    """Raises: OSError."""
-    for change in changes:
-        hunks = range(len(change.hunks))
-        transcript.add_verdict(
-            change.path,
-            accepted=hunks if is_accepted else (),
-            rejected=() if is_accepted else hunks,
-        )

@@ -14,7 +14,6 @@ from composer_lsp.config import AgentSettings, EngineSettings, IndexSettings, Se
 
 if TYPE_CHECKING:
     from composer_lsp.agent.agent import Agent, Finished
-    from composer_lsp.agent.edits.change_set import FileChange
     from composer_lsp.agent.events import Event
     from composer_lsp.agent.tools.context import ToolContext
     from composer_lsp.agent.workspace.workspace import CodeIndex
@@ -127,21 +126,12 @@ async def _apply(agent: "Agent", finished: "Finished", output: Output, *, is_agr
     output.changes(changes)
     if not is_agreed and not await confirmed(f"Apply the changes to {len(changes)} files?"):
         if can_ask():
-            _add_verdict(finished, changes, is_accepted=False)
+            finished.transcript.add_verdicts(changes, is_accepted=False)
         return False
     await agent.workspace.apply(changes, label=finished.transcript.header.request)
-    _add_verdict(finished, changes, is_accepted=True)
+    finished.transcript.add_verdicts(changes, is_accepted=True)
     output.applied(changes)
     return True
-
-
-def _add_verdict(
-    finished: "Finished", changes: "Sequence[FileChange]", *, is_accepted: bool
-) -> None:
-    for change in changes:
-        hunks = range(len(change.hunks))
-        accepted, rejected = (hunks, ()) if is_accepted else ((), hunks)
-        finished.transcript.add_verdict(change.path, accepted=accepted, rejected=rejected)
 
 
 async def _apply_pending(

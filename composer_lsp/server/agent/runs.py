@@ -19,6 +19,7 @@ from composer_lsp.agent.selection import SelectionEditor
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.transcript import Transcript, new_id
 from composer_lsp.agent.transcript_markdown import markdown
+from composer_lsp.agent.window_checkpoints import WindowCheckpoints
 from composer_lsp.agent.workspace.directory import read_snapshot
 from composer_lsp.agent.workspace.paths import Paths
 from composer_lsp.agent.workspace.workspace import CodeIndex, WorkspaceError
@@ -26,7 +27,6 @@ from composer_lsp.config import Settings
 from composer_lsp.engine.chat import ConfiguredChatModel
 from composer_lsp.engine.launcher import Launcher
 from composer_lsp.server.agent.approver import EditorApprover
-from composer_lsp.server.agent.checkpoints import WindowCheckpoints
 from composer_lsp.server.agent.diagnostics import Diagnostics
 from composer_lsp.server.agent.pending import PendingFile, pending_file
 from composer_lsp.server.agent.window_run import Run, RunError

@@ -72,8 +72,7 @@ class EditorWorkspace:
         if on_disk.file is not None and on_disk.file.text == text:
             file = on_disk.file
         else:
-            encoding = on_disk.file or TextFile(text="")
-            file = TextFile(text=text, encoding=encoding.encoding, bom=encoding.bom)
+            file = _unsaved(text, on_disk.file)
         return Snapshot(file=file, version=document.version, mode=on_disk.mode)
 
     async def files(self) -> Sequence[str]:
@@ -212,6 +211,17 @@ class EditorWorkspace:
             return await asyncio.to_thread(read_snapshot, place)
         except WorkspaceError:
             return Snapshot(file=None)
+
+
+def _unsaved(text: str, on_disk: TextFile | None) -> TextFile:
+    """In the file's encoding; where that lacks a character of the text, as UTF-8: in what encoding it
+    is saved the editor and the user decide."""
+    file = TextFile(text=text) if on_disk is None else replace(on_disk, text=text)
+    try:
+        file.encode(text)
+    except TextError:
+        return TextFile(text=text)
+    return file
 
 
 _SEVERITIES: Mapping[types.DiagnosticSeverity, Severity] = {
