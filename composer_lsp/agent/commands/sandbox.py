@@ -8,9 +8,11 @@ workspace (a Makefile, a test) it may change, as any edit of the agent may.
 
 Known limits: without an overlay a `.git` folder that a command makes where none was is not protected;
 with one, a folder of packages that the disk has (`node_modules`, `.venv`, `target`) can be emptied
-and not deleted; a command that is given the network reaches what listens on this machine too.
+and not deleted; a command that is given the network reaches what listens on this machine too; a
+toolchain that appears during a run in a temporary folder or the cache is not shown in it.
 """
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,12 +38,14 @@ from composer_lsp.agent.commands.masks import (
     without_secrets,
 )
 from composer_lsp.agent.commands.overlay import Overlay
+from composer_lsp.agent.commands.shared_folders import Mount, SharedFolders
 from composer_lsp.agent.commands.shell import Invocation, Limits, shell_argv
 from composer_lsp.agent.commands.toolchains import Toolchains, find_toolchains
 
 _COVERED = ("/home", "/root", "/var", "/run", "/mnt", "/media", "/srv", "/tmp")
 """People's files, and the sockets of services, which a sandbox without a network reaches too."""
-_TEMPORARY = ("/tmp", "/var/tmp")
+_TEMPORARY = {"/tmp": "tmp", "/var/tmp": "var-tmp"}
+"""And what they are called on the disk."""
 _GIT_PROTECTED = ("hooks", "config", "config.worktree", "commondir", "info", "modules")
 _MAX_MASKS = 2000
 
@@ -84,9 +88,17 @@ class Sandbox:
         self._covered = list(dict.fromkeys(path.resolve() for path in folders if path.exists()))
         self._scratch = tempfile.TemporaryDirectory(prefix="composer-", ignore_cleanup_errors=True)
         self._scratch_path = Path(self._scratch.name)
-        for name in ("tmp", "cache", "empty"):
+        for name in (*_TEMPORARY.values(), "cache", "empty"):
             (self._scratch_path / name).mkdir()
         (self._scratch_path / "nothing").touch()
+        self._shared = self._make_shared()
+
+    def _make_shared(self) -> SharedFolders:
+        sources = {Path(folder): self._scratch_path / name for folder, name in _TEMPORARY.items()}
+        sources[self._home / ".cache"] = self._scratch_path / "cache"
+        roots: list[Mount] = [("--bind", root, root) for root in self._roots]
+        mounts = [*roots, *self._toolchains(), *self._git(Access())]
+        return SharedFolders(sources, self._scratch_path / "nothing", mounts)
 
     def close(self) -> None:
         """Remove its temporary files and caches."""
@@ -114,7 +126,7 @@ class Sandbox:
             workspace = _overlaid(overlay, [*shown, *mounts_below(self._roots)])
         else:
             bind = "--ro-bind" if is_read_only else "--bind"
-            workspace = [(bind, root, root) for root in self._roots]
+            workspace: list[Mount] = [(bind, root, root) for root in self._roots]
         argv = (
             *self._bubblewrap.argv(limits.max_processes, overlay.script if overlay else ""),
             *self._arguments(access, workspace, found),
@@ -141,18 +153,22 @@ class Sandbox:
         }
 
     def _arguments(
-        self, access: Access, workspace: Sequence[tuple[str, Path, Path]], found: Survey
+        self, access: Access, workspace: Sequence[Mount], found: Survey
     ) -> Iterator[str]:
         yield from (*NAMESPACES, *identity(), *NO_CAPABILITIES)
         if not access.network:
             yield "--unshare-net"
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
         yield from self._covers()
+        for mount in self._mounts(access, workspace, found):
+            if self._shared.may_mount(mount):
+                yield from map(str, mount)
+
+    def _mounts(self, access: Access, workspace: Sequence[Mount], found: Survey) -> Iterator[Mount]:
         if access.network:
-            yield from _shown_again(Path("/etc/resolv.conf").resolve())
+            yield _shown_again(Path("/etc/resolv.conf").resolve())
         yield from self._toolchains()
-        for bind, source, target in workspace:
-            yield from (bind, str(source), str(target))
+        yield from workspace
         yield from self._git(access)
         yield from self._masks(found)
 
@@ -160,37 +176,43 @@ class Sandbox:
         for folder in self._covered:
             if str(folder) not in _TEMPORARY:
                 yield from ("--tmpfs", str(folder))
-        for folder in _TEMPORARY:
-            yield from ("--bind", str(self._scratch_path / "tmp"), folder)
-        cache = self._home / ".cache"
-        yield from ("--bind", str(self._scratch_path / "cache"), str(cache))
+        yield from self._shared.arguments()
 
-    def _toolchains(self) -> Iterator[str]:
+    def _toolchains(self) -> Iterator[Mount]:
         found: Toolchains = find_toolchains(
             self._roots, self._environ, self._home, self._covered, self._settings.read_only
         )
         for folder in sorted(found.folders):
-            yield from _shown_again(folder)
+            yield _shown_again(folder)
         for link, target in sorted(found.links.items()):
             if not any(link.is_relative_to(root) for root in self._roots):
-                yield from ("--symlink", target, str(link))
+                yield ("--symlink", target, link)
 
-    def _git(self, access: Access) -> Iterator[str]:
-        for number, place in enumerate(repositories(self._roots, self._home)):
+    def _git(self, access: Access) -> Iterator[Mount]:
+        for place in repositories(self._roots, self._home):
             folder = _git_folder(place)
             if place != folder:
-                yield from _shown_again(place)
-            yield from ("--bind" if access.git else "--ro-bind", str(folder), str(folder))
+                yield _shown_again(place)
+            yield ("--bind" if access.git else "--ro-bind", folder, folder)
             for name in _GIT_PROTECTED if access.git else ():
                 if (folder / name).exists():
-                    yield from _shown_again(folder / name)
+                    yield _shown_again(folder / name)
             config = folder / "config"
             if config.is_file():
-                copy = self._scratch_path / f"git-config-{number}"
-                copy.write_text(without_secrets(config.read_text("utf-8", "replace")), "utf-8")
-                yield from ("--ro-bind", str(copy), str(config))
+                text = without_secrets(config.read_text("utf-8", "replace"))
+                yield ("--ro-bind", self._copy(text), config)
 
-    def _masks(self, found: Survey) -> Iterator[str]:
+    def _copy(self, text: str) -> Path:
+        """A file that never changes: commands that still run may have it mounted."""
+        data = text.encode()
+        path = self._scratch_path / f"copy-{hashlib.sha256(data).hexdigest()}"
+        if not path.exists():
+            with tempfile.NamedTemporaryFile(dir=self._scratch_path, delete=False) as file:
+                file.write(data)
+            Path(file.name).replace(path)
+        return path
+
+    def _masks(self, found: Survey) -> Iterator[Mount]:
         hidden = [*found.hidden, *private_system_files()]
         if len(hidden) > _MAX_MASKS:
             raise SandboxError(
@@ -200,18 +222,18 @@ class Sandbox:
         for path in dict.fromkeys(hidden):
             cover = self._scratch_path / ("empty" if path.is_dir() else "nothing")
             if path.exists():
-                yield from ("--ro-bind", str(cover), str(path))
+                yield ("--ro-bind", cover, path)
 
 
-def _overlaid(overlay: Overlay, disk: Sequence[Path]) -> list[tuple[str, Path, Path]]:
+def _overlaid(overlay: Overlay, disk: Sequence[Path]) -> list[Mount]:
     """What to bind where, the outer folders first. `disk`: what is the disk's own."""
     sources = {path: path for path in disk} | {layer.root: layer.merged for layer in overlay.layers}
     ordered = sorted(sources, key=lambda path: len(path.parts))
     return [("--bind", sources[path], path) for path in ordered]
 
 
-def _shown_again(path: Path) -> Iterator[str]:
-    yield from ("--ro-bind-try", str(path), str(path))
+def _shown_again(path: Path) -> Mount:
+    return ("--ro-bind-try", path, path)
 
 
 def _git_folder(place: Path) -> Path:

@@ -499,6 +499,39 @@ async def test_a_command_in_the_background_sees_what_was_staged_when_it_started(
     assert (staging.root / "build" / "b").read_text() == "b\n"
 
 
+async def test_a_toolchain_in_a_temporary_folder_is_there_for_all_commands_at_once(
+    project: Path, tmp_path: Path
+) -> None:
+    venv = tmp_path / "venv"
+    write(venv, {"lib/x": "library\n"})
+    (venv / "bin").mkdir()
+    (venv / "lib64").symlink_to("lib")
+    runner = CommandRunner(
+        [project],
+        Approvals(Policy(()), Yes()),
+        environ={"PATH": f"{venv}/bin:/usr/bin:/bin"},
+        home=project.parent,
+        scratch=[tmp_path / "scratch"],
+    )
+    await runner.open()
+    line = f"cat {venv}/lib64/x"
+    ruin = f"while ! test -e target/go; do mv {tmp_path} /tmp/x; rm {venv}/lib64; done 2> /dev/null"
+    name = await runner.start(f"{line}; {ruin}", project)
+    results = [
+        await runner.run(line, project, timeout_s=LIMIT_S),
+        await runner.check(line, project, timeout_s=LIMIT_S),
+        await runner.run(f"{line}; touch target/go", project, timeout_s=LIMIT_S),
+    ]
+    async with asyncio.timeout(LIMIT_S):
+        while runner.background.list()[0].is_running:
+            await asyncio.sleep(0.01)
+    read, _ = await runner.background.read(name)
+    await runner.aclose()
+
+    assert [result.output for result in results] == ["library\n"] * 3
+    assert read == "library\n"
+
+
 async def test_a_check_is_apart_from_the_disk_and_from_the_user(staging: Staging) -> None:
     staging.stage("src/main.py", "staged\n")
     before = tree(staging.root)
