@@ -9,18 +9,26 @@ from pathlib import Path
 from composer_lsp.agent.checks import make_checks
 from composer_lsp.agent.events import CallEvent, Event, NoticeEvent, OutputEvent, current_call
 from composer_lsp.agent.git import GitState, read_git
+from composer_lsp.agent.guidance import is_small
 from composer_lsp.agent.mcp.servers import ToolServers
 from composer_lsp.agent.model import ChatModel, Message
 from composer_lsp.agent.prompt.rules import read_rules
-from composer_lsp.agent.prompt.system import Mode, Request, request_message, system_message
+from composer_lsp.agent.prompt.system import (
+    Mode,
+    Request,
+    led_system_message,
+    request_message,
+    system_message,
+)
 from composer_lsp.agent.run import AgentRun, Limits, Outcome
 from composer_lsp.agent.run_commands import CommandSettings, RunCommands
 from composer_lsp.agent.tools.code import likely_code
 from composer_lsp.agent.tools.context import ToolContext
-from composer_lsp.agent.tools.sets import tools_for
-from composer_lsp.agent.tools.tool import Tool
+from composer_lsp.agent.tools.sets import few_tools_for, tools_for
 from composer_lsp.agent.transcript import Header, Transcript, new_id
 from composer_lsp.agent.workspace.workspace import CodeIndex, Workspace
+
+_LED_SEARCH = {"num_results": 6, "max_lines": 40}
 
 
 @dataclass(kw_only=True)
@@ -65,12 +73,10 @@ class Agent:
         """
         git = await self._git()
         context = context or self.context()
-        request = replace(
-            request,
-            git_status=request.git_status or git.status,
-            likely_code=await likely_code(context, request.text),
-        )
-        messages = await self._messages(request)
+        is_led = self._leads(model_name, request.mode)
+        found = await likely_code(context, request.text, **(_LED_SEARCH if is_led else {}))
+        request = replace(request, git_status=request.git_status or git.status, likely_code=found)
+        messages = await self._messages(request, is_led=is_led)
         header = Header(
             id=id or new_id(),
             mode=request.mode,
@@ -111,15 +117,19 @@ class Agent:
         emit = _noting_calls(emit)
         async with self._commands(emit) as context.commands, AsyncExitStack() as stack:
             checks = make_checks(self.workspace, self.index, None, emit)
-            tools: list[Tool] = [
-                *tools_for(
-                    mode,
-                    has_index=self.index is not None,
-                    has_diagnostics=has_diagnostics,
-                    lint=checks.diagnostics,
+            is_led = self._leads(transcript.header.model, mode)
+            if is_led:
+                tools = list(few_tools_for(mode))
+            else:
+                tools = list(
+                    tools_for(
+                        mode,
+                        has_index=self.index is not None,
+                        has_diagnostics=has_diagnostics,
+                        lint=checks.diagnostics,
+                    )
                 )
-            ]
-            if self.tool_servers is not None:
+            if self.tool_servers is not None and tools:
                 servers = await stack.enter_async_context(await self.tool_servers(emit))
                 tools += await servers.tools()
             run = AgentRun(
@@ -130,6 +140,7 @@ class Agent:
                 emit=emit,
                 checks=checks,
                 limits=self.limits,
+                always_calls=is_led,
             )
             return await run.run(messages, past=past)
 
@@ -156,8 +167,14 @@ class Agent:
         finally:
             await commands.aclose()
 
-    async def _messages(self, request: Request) -> Sequence[Message]:
+    def _leads(self, model: str, mode: Mode) -> bool:
+        """Whether the model is led by the hand. Without an index no code can be found for it."""
+        return is_small(model) and (mode != "ask" or self.index is not None)
+
+    async def _messages(self, request: Request, *, is_led: bool) -> Sequence[Message]:
         rules = await read_rules(self.workspace, request.active_path)
+        if is_led:
+            return (led_system_message(request.mode, rules), request_message(request))
         names = [self.workspace.paths.at(root, "").path for root in self.workspace.paths.roots]
         return (system_message(request.mode, rules, names), request_message(request))
 

@@ -14,6 +14,8 @@ from composer_lsp.agent.workspace.workspace import WorkspaceError
 _CITATION = re.compile(
     r"(?<![\w/:.])((?:\.{1,2}/|/)?\.?[\w@+][\w@+./-]*):(\d{1,7})(?:-(\d{1,7}))?(?![\w.]*:?\d)"
 )
+_NAMED = re.compile(r"`([A-Za-z_][\w.:]*)(?:\(\))?`")
+_MAX_NAMED = 5
 _HOST = re.compile(r"(?:[\d.]+|localhost)")
 _PASSED = re.compile(
     r"(?i)\btests?\b[^.\n]{0,40}?\b(?:pass(?:es|ed|ing)?|succeed(?:s|ed)?|green)\b"
@@ -48,6 +50,24 @@ async def check_claims(text: str, context: ToolContext) -> list[Problem]:
         )
         problems += [Problem(claim, why) for claim in _claims_of_tests(text)]
     return list(dict.fromkeys(problems))
+
+
+async def places_of_names(text: str, context: ToolContext) -> list[str]:
+    """For an answer that cites nothing: where the names in it are defined, as `name` at path:lines,
+    as far as the index knows one place alone, which this run was shown."""
+    if context.index is None or _CITATION.search(text):
+        return []
+    places: list[str] = []
+    for name in list(dict.fromkeys(_NAMED.findall(text)))[:_MAX_NAMED]:
+        shown: list[str] = []
+        for found in await context.index.definitions(name):
+            path = context.workspace.paths.at(found["root"], found["path"]).path
+            first, last = found["start_line"], found["end_line"]
+            if context.reads.has_seen(path, first, first):
+                shown.append(f"`{name}` at {path}:{first}-{last}")
+        if len(shown) == 1:
+            places += shown
+    return places
 
 
 def _claims_of_tests(text: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from composer_lsp.agent.calls import CallRunner, Result
 from composer_lsp.agent.compaction import Compactor
 from composer_lsp.agent.events import EditsEvent, Event, NoticeEvent, PlanEvent, TextEvent
-from composer_lsp.agent.evidence import Problem, check_claims
+from composer_lsp.agent.evidence import Problem, check_claims, places_of_names
 from composer_lsp.agent.formats.cursor import WrittenCall
 from composer_lsp.agent.formats.splitter import Splitter
 from composer_lsp.agent.model import ChatModel, Message, Reply
@@ -26,6 +26,7 @@ from composer_lsp.engine.errors import (
     TruncatedStreamError,
     UnreachableError,
 )
+from composer_lsp.index.client import WorkerError
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,8 @@ class Limits:
     """Of a malformed call, of an engine that breaks off, before the user is told."""
     max_repeats: int = 3
     """The same calls so many times in a row end the run."""
+    max_refused: int = 8
+    """So many turns in a row of whose edits and commands none could be done end the run."""
     max_reply_chars: int = 500_000
     """Of one answer, for a server that keeps to no number of tokens."""
     retry_s: float = 1.0
@@ -85,8 +88,11 @@ class AgentRun:
         emit: Callable[[Event], None],
         checks: Checks = no_checks,
         limits: Limits | None = None,
+        always_calls: bool = False,
     ) -> None:
+        """`always_calls`: each answer is to be a call, where the engine can see to that."""
         self._model = model
+        self._always_calls = always_calls
         self._tools = tools
         self._definitions = [tool.definition for tool in tools]
         self._context = context
@@ -106,6 +112,7 @@ class AgentRun:
         self._num_malformed = 0
         self._num_cut = 0
         self._past: list[str] = []
+        self._num_refused = 0
 
     async def run(self, messages: Sequence[Message], *, past: Sequence[Message] = ()) -> Outcome:
         """`messages` begin the conversation, the system's and the request, or go on with one whose
@@ -116,6 +123,9 @@ class AgentRun:
             self._add(message)
         self._request = messages[-1] if messages else None
         try:
+            room = await self._model.context_tokens()
+            # A third of the context or less, in code.
+            self._context.max_result_chars = min(self._context.max_result_chars, room)
             outcome = await self._loop()
         except EngineError as error:
             outcome = Outcome(status="failed", text=str(error))
@@ -162,8 +172,7 @@ class AgentRun:
             self._messages,
             self._definitions,
             max_tokens=self._limits.max_reply_tokens,
-            # Small models answer from memory what they should look up.
-            must_call=not any(message["role"] == "tool" for message in self._messages),
+            must_call=bool(self._tools) and (self._always_calls or not self._has_looked_up),
         )
         splitter = Splitter(self._offered)
         async with aclosing(deltas):
@@ -177,6 +186,11 @@ class AgentRun:
         reply.take_written_calls()
         reply.unknown_tools = splitter.unknown
         return reply
+
+    @property
+    def _has_looked_up(self) -> bool:
+        """Some models answer from memory what they should look up."""
+        return any(message["role"] == "tool" for message in self._messages)
 
     def _show(self, reply: Reply, pieces: Sequence[str | WrittenCall]) -> None:
         for piece in pieces:
@@ -209,7 +223,7 @@ class AgentRun:
                 "Your answer was cut before the call had ended. Do it in smaller steps: a part of a "
                 "file, then the next."
             )
-        return self._malformed(results) or self._repeated(reply)
+        return self._malformed(results) or self._repeated(reply) or self._refused(results)
 
     async def _after_edits(self) -> None:
         changes = list(self._context.changes.changes())
@@ -249,6 +263,7 @@ class AgentRun:
         if not problems or self._was_mended:
             for problem in problems:
                 self._emit(NoticeEvent(f"not shown to be true: {problem.claim} ({problem.why})"))
+            text += await self._places(text)
             return Outcome(status="finished", text=text, problems=tuple(problems))
         self._was_mended = True
         self._context.summary = None
@@ -259,6 +274,18 @@ class AgentRun:
         )
         self._tell(content)
         return None
+
+    async def _places(self, text: str) -> str:
+        """What is added to an answer that names code and cites no line of it."""
+        try:
+            places = await places_of_names(text, self._context)
+        except WorkerError as error:
+            logger.warning("an answer stays without its places: %s", error)
+            return ""
+        added = f"\n\nDefined: {', '.join(places)}." if places else ""
+        if added:
+            self._emit(TextEvent(added))
+        return added
 
     def _malformed(self, results: Sequence[Result]) -> Outcome | None:
         if not all(result.is_malformed for result in results):
@@ -272,6 +299,24 @@ class AgentRun:
             f"The model called a tool wrongly {self._num_malformed} times; the last time: {error}"
         )
         return Outcome(status="failed", text=text)
+
+    def _refused(self, results: Sequence[Result]) -> Outcome | None:
+        changing = [result for result in results if not self._only_reads(result.call.name)]
+        if not changing:
+            return None
+        self._num_refused += 1
+        if not all(result.is_error for result in changing):
+            self._num_refused = 0
+        if self._num_refused < self._limits.max_refused:
+            return None
+        text = (
+            f"None of the model's last {self._num_refused} tries could be done; the last time: "
+            f"{changing[-1].text}. What should it do differently? Say so, and the run goes on."
+        )
+        return Outcome(status="stuck", text=text)
+
+    def _only_reads(self, name: str) -> bool:
+        return all(tool.only_reads for tool in self._tools if tool.name == name)
 
     def _repeated(self, reply: Reply) -> Outcome | None:
         self._past.append(json.dumps([(call.name, call.arguments) for call in reply.calls]))

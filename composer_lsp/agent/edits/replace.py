@@ -21,6 +21,7 @@ _CLOSE = 0.6
 """How alike a candidate is at least, as `SequenceMatcher.ratio` says."""
 _MAX_COMPARED = 2000
 """Places that are compared in full when a passage is looked for that is not there."""
+_PLACE = re.compile(r"\S+:\d+(?:-\d+)?")
 _NUMBERED = re.compile(r"^ *\d+\t", re.MULTILINE)
 """How files are shown to the model."""
 
@@ -115,6 +116,8 @@ def _span(source: _Source, replacement: Replacement, num: int) -> tuple[int, int
 def _not_found(source: _Source, old: str) -> str:
     if _NUMBERED.match(old) and source.places(_NUMBERED.sub("", old)):
         return "the text to replace has line numbers in it; leave them out"
+    if _PLACE.fullmatch(old.strip()):
+        return "the text to replace is a place, not text; give the lines that stand there"
     wanted = split_lines(old)
     candidates = _candidates(source.lines, wanted)
     if not candidates:

@@ -16,8 +16,6 @@ MAX_RESULT_LINES = 40
 """Of one result of a search by meaning."""
 Lint = Callable[[ToolContext, str], Awaitable[Sequence[Diagnostic]]]
 """What linters say of one file, as the run has left it."""
-_NUM_LIKELY = 4
-_LIKELY_LINES = 16
 _MAX_QUERY_CHARS = 1000
 
 
@@ -33,7 +31,7 @@ async def semantic_search(
     results: Sequence[Mapping[str, Any]] = found["results"]
     if not results:
         return f"Nothing was found for {query}."
-    shown = "\n\n".join(_shown(context, result, MAX_RESULT_LINES) for result in results)
+    shown = _listed(context, results, MAX_RESULT_LINES)
     if any(state != "ready" for state in found["states"].values()):
         shown += "\n[the index is still being built: there may be more]"
     return shown
@@ -92,17 +90,20 @@ def diagnostics_tool(lint: Lint | None = None) -> Tool:
     return diagnostics
 
 
-async def likely_code(context: ToolContext, request: str) -> str:
+async def likely_code(
+    context: ToolContext, request: str, *, num_results: int = 4, max_lines: int = 16
+) -> str:
     """What a search for the user's own words finds, for the beginning of a run: it saves the turn in
-    which a model would search, and helps one that would not. Empty without an index."""
+    which a model would search, and helps one that would not. `max_lines`: of each result. Empty
+    without an index."""
     if context.index is None:
         return ""
     try:
-        found = await context.index.search(request[:_MAX_QUERY_CHARS], limit=_NUM_LIKELY)
+        found = await context.index.search(request[:_MAX_QUERY_CHARS], limit=num_results)
     except WorkerError as error:
         logger.warning("a run begins without a search: %s", error)
         return ""
-    return "\n\n".join(_shown(context, each, _LIKELY_LINES) for each in found["results"])
+    return _listed(context, found["results"], max_lines)
 
 
 def _index(context: ToolContext) -> CodeIndex:
@@ -115,12 +116,25 @@ def _path(context: ToolContext, result: Mapping[str, Any]) -> str:
     return context.workspace.paths.at(result["root"], result["path"]).path
 
 
-def _shown(context: ToolContext, result: Mapping[str, Any], max_lines: int) -> str:
-    path, first = _path(context, result), result["start_line"]
-    lines = result["text"].splitlines()
-    context.reads.add(path, first, first + min(len(lines), max_lines) - 1)
+def _listed(context: ToolContext, results: Sequence[Mapping[str, Any]], max_lines: int) -> str:
+    """As many as the model has room for, the best first; the first in any case."""
+    shown: list[str] = []
+    room = context.max_result_chars
+    for result in results:
+        path, first = _path(context, result), result["start_line"]
+        lines = result["text"].splitlines()
+        text = _shown(path, result, lines, max_lines)
+        room -= len(text)
+        if shown and room < 0:
+            break
+        context.reads.add(path, first, first + min(len(lines), max_lines) - 1)
+        shown.append(text)
+    return "\n\n".join(shown)
+
+
+def _shown(path: str, result: Mapping[str, Any], lines: Sequence[str], max_lines: int) -> str:
+    first, last = result["start_line"], result["end_line"]
     symbol = f" {result['symbol']}" if result["symbol"] else ""
     body = "\n".join(f"{number}\t{line}" for number, line in enumerate(lines[:max_lines], first))
-    cut = f"\n[cut: it goes on to line {result['end_line']}]"
-    more = cut if len(lines) > max_lines else ""
-    return f"{path}:{first}-{result['end_line']}{symbol}\n{body}{more}"
+    more = f"\n[cut: it goes on to line {last}]" if len(lines) > max_lines else ""
+    return f"{path}:{first}-{last}{symbol}\n{body}{more}"

@@ -34,6 +34,8 @@ class ToolContext:
     changes: ChangeSet = field(default_factory=ChangeSet)
     reads: ReadLog = field(default_factory=ReadLog)
     ledger: Ledger = field(default_factory=Ledger)
+    max_result_chars: int = 24_000
+    """Of one result, by the model's context: some 8,000 tokens."""
     plan: tuple[PlanStep, ...] = ()
     ask_user: Callable[[str], Awaitable[bool]] = _refuse
     """A yes-or-no question; False where nobody can answer."""

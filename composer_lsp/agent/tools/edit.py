@@ -1,5 +1,7 @@
 """Tools that change files. They stage: nothing is written before the run's changes are applied."""
 
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -23,6 +25,10 @@ async def edit_file(
     edits: Annotated[tuple[Edit, ...], "all are made, or none"],
 ) -> str:
     """Change a file by exact search and replace. Each `old` must stand in the file once."""
+    return await _edit(context, path, edits)
+
+
+async def _edit(context: ToolContext, path: str, edits: Sequence[Edit]) -> str:
     place = await context.place(path)
     file = await context.file(place)
     if file is None:
@@ -36,6 +42,21 @@ async def edit_file(
     snapshot = await context.snapshot(place)
     context.write(place.path, snapshot, text)
     return _changed(context, place.path, file.text, text)
+
+
+@tool(only_reads=False)
+async def _edit_once(
+    context: ToolContext,
+    path: Annotated[str, "relative to the workspace"],
+    old: Annotated[str, "the lines as they stand there now, exactly, and enough to be unique"],
+    new: Annotated[str, "what takes their place"],
+) -> str:
+    """Change a file by exact search and replace. `old` must stand in the file once."""
+    return await _edit(context, path, [Edit(old=old, new=new)])
+
+
+edit_file_once = dataclasses.replace(_edit_once, name=edit_file.name)
+"""With one edit a call, for models that lose themselves in lists."""
 
 
 @tool(only_reads=False)

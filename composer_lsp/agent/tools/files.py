@@ -12,8 +12,6 @@ from composer_lsp.agent.tools.tool import ToolError, tool
 
 MAX_LINES = 400
 """Of one read."""
-MAX_CHARS = 24_000
-"""Of one read: some 8,000 tokens."""
 MAX_LINE_CHARS = 1000
 MAX_PATHS = 200
 """Of one listing."""
@@ -41,7 +39,7 @@ async def read_file(
     if end_line is not None and end_line < start_line:
         raise ToolError(f"end_line {end_line} comes before start_line {start_line}")
     last = min(len(lines), end_line or len(lines))
-    shown = _numbered(lines[start_line - 1 : last], start_line)
+    shown = _numbered(lines[start_line - 1 : last], start_line, context.max_result_chars)
     stop = start_line + len(shown) - 1
     _log(context, place.path, lines, start_line, stop)
     text = "\n".join(shown)
@@ -97,7 +95,7 @@ async def find_files(
     return _cut(sorted(found, key=len), "narrow the pattern")
 
 
-def _numbered(lines: Sequence[str], first: int) -> list[str]:
+def _numbered(lines: Sequence[str], first: int, max_chars: int) -> list[str]:
     shown: list[str] = []
     size = 0
     for number, line in enumerate(lines, first):
@@ -105,7 +103,7 @@ def _numbered(lines: Sequence[str], first: int) -> list[str]:
         if len(text) > MAX_LINE_CHARS:
             text = f"{text[:MAX_LINE_CHARS]}[cut: the line has {len(text)} characters]"
         size += len(text) + 8
-        if shown and (size > MAX_CHARS or len(shown) == MAX_LINES):
+        if shown and (size > max_chars or len(shown) == MAX_LINES):
             break
         shown.append(f"{number}\t{text}")
     return shown

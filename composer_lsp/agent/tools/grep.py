@@ -20,6 +20,8 @@ from composer_lsp.agent.workspace.paths import Paths, Place
 
 MAX_HITS = 100
 MAX_LINE_CHARS = 250
+_CHARS_A_HIT = 120
+"""About."""
 _MAX_SEEN = 2000
 """Hits that are looked at: some are of hidden files, and are not shown."""
 _MAX_EVENT_BYTES = 16_000_000
@@ -59,14 +61,15 @@ async def grep(
     if not hits:
         return f"No line matches {pattern}."
     hits.sort(key=lambda hit: (hit.path, hit.line))
-    shown_hits = [replace(hit, text=_first_line(hit.text)) for hit in hits[:MAX_HITS]]
+    num_shown = min(MAX_HITS, context.max_result_chars // _CHARS_A_HIT)
+    shown_hits = [replace(hit, text=_first_line(hit.text)) for hit in hits[:num_shown]]
     for hit in shown_hits:
         if len(hit.text) <= MAX_LINE_CHARS:
             context.reads.add(hit.path, hit.line, hit.line)
     shown = "\n".join(f"{hit.path}:{hit.line}:{_short(hit.text)}" for hit in shown_hits)
-    if len(hits) > MAX_HITS:
+    if len(hits) > num_shown:
         more = "at least " if is_cut else ""
-        shown += f"\n[cut: {MAX_HITS} of {more}{len(hits)} lines; narrow the search]"
+        shown += f"\n[cut: {num_shown} of {more}{len(hits)} lines; narrow the search]"
     return shown
 
 

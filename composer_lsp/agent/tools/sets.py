@@ -12,7 +12,13 @@ from composer_lsp.agent.tools.code import (
 )
 from composer_lsp.agent.tools.command import read_output, run_command, stop_command
 from composer_lsp.agent.tools.course import finish, update_plan
-from composer_lsp.agent.tools.edit import delete_file, edit_file, move_file, write_file
+from composer_lsp.agent.tools.edit import (
+    delete_file,
+    edit_file,
+    edit_file_once,
+    move_file,
+    write_file,
+)
 from composer_lsp.agent.tools.files import find_files, list_files, read_file
 from composer_lsp.agent.tools.grep import grep
 from composer_lsp.agent.tools.tool import Tool
@@ -36,3 +42,15 @@ def tools_for(
     elif mode != "ask":
         tools += [*_EDITS, *_COMMANDS, update_plan, finish]
     return tools
+
+
+_FEW_READ = (read_file.with_only("path", "start_line"), grep.with_only("pattern"))
+_FEW = (*_FEW_READ, edit_file_once, write_file, run_command.with_only("command"), finish)
+
+
+def few_tools_for(mode: Mode) -> Sequence[Tool]:
+    """For a model that is led by the hand: what it may leave out it would fill with a guess. None to
+    answer a question with."""
+    if mode == "ask":
+        return ()
+    return (*_FEW_READ, update_plan) if mode == "plan" else _FEW

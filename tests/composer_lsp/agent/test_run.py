@@ -362,3 +362,17 @@ def test_cancelling_ends_the_tool_and_keeps_the_edits(run: Run, tmp_path: Path) 
     assert [each["status"] for each in ran.transcript.entries if each["kind"] == "end"] == [
         "stopped"
     ]
+
+
+def test_a_model_whose_edits_are_all_refused_is_stopped(run: Run) -> None:
+    def wrong(number: int) -> Said:
+        edit = {"path": "a.py", "edits": [{"old": f"absent {number}", "new": "x"}]}
+        return [("edit_file", edit)]
+
+    reading: Said = [("read_file", {"path": "a.py"})]
+    ran = run(wrong(1), reading, wrong(2), reading, wrong(3), max_refused=3)
+    assert ran.outcome.status == "stuck"
+    assert "a.py was not changed" in ran.outcome.text
+    right: Said = [("edit_file", {"path": "a.py", "edits": [{"old": "1", "new": "2"}]})]
+    ran = run(wrong(1), wrong(2), right, wrong(3), wrong(4), "Done.", max_refused=3)
+    assert ran.outcome.status == "finished"

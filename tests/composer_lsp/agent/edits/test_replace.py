@@ -42,6 +42,7 @@ def test_several_are_looked_for_in_the_text_as_it_was() -> None:
         ([("", "x")], "the text to replace is empty"),
         ([("def one():\n    return 1", "x"), ("return 1\n", "y")], "overlap at line 5"),
         ([("4\tdef one():\n5\t    return 1", "x")], "has line numbers in it; leave them out"),
+        ([("a.py:1-2", "x")], "is a place, not text"),
         ([("zzzzzzzzzz", "x")], "nor anything like it; read the file again"),
         ([("def one():\n  return 1\n", "x")], "4\tdef one():\n5\t    return 1"),
         ([("return 1", "x"), ("return 3", "y")], "is not in the file"),
