@@ -15,7 +15,7 @@ import importlib
 import inspect
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -40,8 +40,9 @@ _MACHINE_FIELDS = frozenset(
 """Fields that say where text is sent, what is downloaded, or what the machine bears: VS Code keeps
 them apart for every machine, and a folder that is not trusted cannot set them."""
 
-_USER_FIELDS = frozenset({"command_rules", "sandbox_read_only_paths"})
-"""Fields that no folder may set at all, since the commands that they are about can write there."""
+_USER_FIELDS = frozenset({"command_rules", "mcp_servers", "sandbox_read_only_paths"})
+"""Fields that no folder may set at all, since they name what may run on this machine, and commands
+can write there."""
 
 _MAX_CHOICES_SHOWN = 4
 """Longer lists of choices are left to the option's help."""
@@ -101,10 +102,16 @@ def _settings_of(cls: type, prefix: str, group: str) -> Iterator[Setting]:
             key=key,
             group=group,
             type=kind,
-            default=field.default,
+            default=_default(field),
             documentation=documentation[field.name],
             scope=_scope(cls, field.name),
         )
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
 
 
 def _scope(cls: type, name: str) -> str:
@@ -181,6 +188,8 @@ def json_schema(kind: Any) -> dict[str, Any]:
         return {"type": "string", "enum": list(get_args(kind))}
     if get_origin(kind) is tuple:
         return {"type": "array", "items": json_schema(get_args(kind)[0])}
+    if get_origin(kind) is Mapping:
+        return {"type": "object", "additionalProperties": {"type": "object"}}
     simple = {
         bool: {"type": "boolean"},
         int: {"type": "integer", "minimum": 0},

@@ -1,5 +1,6 @@
-"""What the user is asked by the client: commands, changes, plans, yes or no."""
+"""What the user is asked by the client: commands, tool servers, changes, plans, yes or no."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from acp import helpers, schema
@@ -10,10 +11,19 @@ from composer_lsp.acp.paths import ClientPaths
 from composer_lsp.acp.updates import Updates, diffs, shown, text_content
 from composer_lsp.agent.commands import Answer, Question
 from composer_lsp.agent.edits.change_set import FileChange
+from composer_lsp.agent.mcp.approval import ServerQuestion
+from composer_lsp.agent.workspace.workspace import WorkspaceError
+
+logger = logging.getLogger(__name__)
 
 _ONCE = schema.PermissionOption(option_id="once", name="Allow", kind="allow_once")
 _SESSION = schema.PermissionOption(
     option_id="session", name="Allow for this session", kind="allow_always"
+)
+_ALWAYS_HERE = schema.PermissionOption(
+    option_id="always",
+    name="Always allow in these folders, while it stays the same",
+    kind="allow_always",
 )
 _DENY = schema.PermissionOption(option_id="deny", name="Reject", kind="reject_once")
 _CHANGES = (
@@ -59,6 +69,36 @@ class Questions:
         chosen = await self._ask(call, options)
         offered = {option.option_id for option in options}
         return _ANSWERS.get(chosen, "deny") if chosen in offered else "deny"
+
+    async def approve_server(self, question: ServerQuestion) -> Answer:
+        """As a `ServerApprover`. No answer is a denial."""
+        options = [
+            option
+            for option in (_ONCE, _SESSION, _ALWAYS_HERE, _DENY)
+            if option.option_id in question.choices
+        ]
+        running = self.current_call() if question.subject == "call" else None
+        call = schema.ToolCallUpdate(
+            tool_call_id=running or self._updates.new_id(),
+            title=shown(question.text.split("\n", 1)[0]),
+            kind="other",
+            status="pending",
+            # Not cut, unlike results: nothing may hide in what is agreed to.
+            content=[helpers.tool_content(helpers.text_block(shown(question.text)))],
+        )
+        if running is None:
+            self._begin(call)
+        answer: Answer = "deny"
+        try:
+            chosen = await self._ask(call, options)
+            if chosen in question.choices:
+                answer = _ANSWERS.get(chosen, "deny")
+        except WorkspaceError as error:
+            logger.warning("a question about a tool server was not answered: %s", error)
+        finally:
+            if running is None:
+                self.settle(call.tool_call_id, "failed" if answer == "deny" else "completed")
+        return answer
 
     async def confirm(self, question: str) -> bool:
         return await self._yes_or_no(question, "other", (_ONCE, _DENY))

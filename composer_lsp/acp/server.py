@@ -24,8 +24,10 @@ from composer_lsp.acp.prompt import Block, PromptError
 from composer_lsp.acp.replay import replay, turns_of
 from composer_lsp.acp.saved import SavedSession, SavedSessionError, SavedSessions
 from composer_lsp.acp.session import BusyError, FailedError, NamedModel, Session
+from composer_lsp.acp.tool_servers import McpServer, named_by_client
 from composer_lsp.acp.transport import StdioTransport
 from composer_lsp.agent.checkpoints import CheckpointError
+from composer_lsp.agent.mcp.servers import has_client
 from composer_lsp.agent.prompt.system import Mode
 from composer_lsp.agent.transcript import Transcript, TranscriptError, new_id
 from composer_lsp.agent.workspace.workspace import WorkspaceError
@@ -39,8 +41,6 @@ _INVALID_PARAMS = -32602
 _INTERNAL_ERROR = -32603
 _NOT_FOUND = -32002
 _SESSIONS_A_PAGE = 50
-
-McpServer = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
 
 
 class AcpServer:
@@ -98,7 +98,7 @@ class AcpServer:
                 prompt_capabilities=schema.PromptCapabilities(
                     image=False, audio=False, embedded_context=True
                 ),
-                mcp_capabilities=schema.McpCapabilities(http=False, sse=False),
+                mcp_capabilities=schema.McpCapabilities(http=has_client(), sse=has_client()),
                 session_capabilities=schema.SessionCapabilities(
                     list=schema.SessionListCapabilities(),
                     resume=schema.SessionResumeCapabilities(),
@@ -226,7 +226,7 @@ class AcpServer:
             state=self._state,
             saved=self._saved,
             mode=mode,
-            notices=_notices(mcp_servers),
+            tool_servers=named_by_client(mcp_servers),
         )
         self._sessions[id] = session
         return session
@@ -308,13 +308,6 @@ def _folder(name: str, path: str) -> Path:
     if not folder.is_dir():
         raise RequestError(_INVALID_PARAMS, f"{name}: {path} is no folder")
     return folder
-
-
-def _notices(mcp_servers: Sequence[McpServer]) -> list[str]:
-    if not mcp_servers:
-        return []
-    names = ", ".join(server.name for server in mcp_servers)
-    return [f"The MCP servers that your editor offers are not used: {names}."]
 
 
 def _info(session: SavedSession) -> schema.SessionInfo:

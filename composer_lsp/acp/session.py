@@ -23,6 +23,8 @@ from composer_lsp.acp.workspace import ClientWorkspace
 from composer_lsp.agent.agent import Agent
 from composer_lsp.agent.command_rules import Permissions, RulesFile
 from composer_lsp.agent.edits.change_set import FileChange
+from composer_lsp.agent.mcp.configuration import Named, of_settings
+from composer_lsp.agent.mcp.servers import tool_servers
 from composer_lsp.agent.model import ChatModel
 from composer_lsp.agent.prompt.system import Mode, Request
 from composer_lsp.agent.run import Outcome
@@ -73,8 +75,8 @@ class Session:
     """The user's state folder: transcripts, checkpoints, rules, saved sessions."""
     saved: SavedSessions
     mode: Mode
-    notices: list[str] = field(default_factory=list[str])
-    """What the user is to be told with the next prompt's answer."""
+    tool_servers: Named
+    """Those that the client offers."""
     turns: list[Turn] = field(default_factory=list[Turn])
     transcripts: list[str] = field(default_factory=list[str])
     title: str = ""
@@ -125,8 +127,7 @@ class Session:
     async def _prompt(self, blocks: Sequence[Block]) -> schema.StopReason:
         prompt = await asyncio.to_thread(read_prompt, blocks, self.paths)
         command = read_command(prompt.text)
-        self._tell([*self.notices, *(f"Left out: {each}." for each in prompt.left_out)])
-        self.notices.clear()
+        self._tell([f"Left out: {each}." for each in prompt.left_out])
         if command is not None and command.name == "undo":
             await self._undo()
             return "end_turn"
@@ -155,6 +156,13 @@ class Session:
             index=self.index,
             ask_user=self._questions.confirm,
             commands=self._commands,
+            tool_servers=lambda emit: tool_servers(
+                [of_settings(self.settings.agent.mcp_servers), self.tool_servers],
+                [Path(root) for root in self.paths.roots],
+                self.state,
+                self._questions,
+                emit,
+            ),
         )
         context = agent.context()
         context.apply_pending = lambda: self._apply_pending(request, context)

@@ -49,6 +49,12 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RULE",
         help="let commands run that match, such as 'pytest *' (may be repeated)",
     )
+    parser.add_argument(
+        "--mcp-config",
+        type=Path,
+        metavar="FILE",
+        help="tool servers, under `mcpServers` as other tools have it, besides the folder's .mcp.json",
+    )
     parser.add_argument("--no-index", action="store_true", help="find code by text and names alone")
     parser.add_argument("--model", default=defaults.model, help="model name (default: auto)")
     parser.add_argument(
@@ -80,6 +86,7 @@ def run_in_terminal(args: argparse.Namespace, label: str, start: "Start") -> int
     """The exit code of a run on `args.root`, whose changes are applied under `label`."""
     from composer_inference.endpoint import EndpointError
     from composer_lsp.agent.commands import Rule, RuleError
+    from composer_lsp.agent.mcp.configuration import ServerError, of_file
     from composer_lsp.agent.resume import ResumeError
     from composer_lsp.agent.transcript import TranscriptError
     from composer_lsp.agent.workspace.workspace import WorkspaceError
@@ -91,9 +98,13 @@ def run_in_terminal(args: argparse.Namespace, label: str, start: "Start") -> int
         return _FAILED
     try:
         args.allow = [Rule("allow", pattern) for pattern in args.allow]
+        args.mcp_config = [] if args.mcp_config is None else [of_file(args.mcp_config)]
         return asyncio.run(_run(args, label, start, output))
     except RuleError as error:
         output.error(f"--allow: {error}")
+        return _FAILED
+    except ServerError as error:
+        output.error(f"--mcp-config: {error}")
         return _FAILED
     except (EngineError, EndpointError, WorkspaceError, ResumeError, TranscriptError) as error:
         output.error(str(error))
@@ -154,20 +165,25 @@ def _agent(
     from composer_inference.environment import state_dir
     from composer_lsp.agent.agent import Agent
     from composer_lsp.agent.command_rules import Permissions, RulesFile
+    from composer_lsp.agent.mcp.servers import tool_servers
     from composer_lsp.agent.run_commands import command_settings
     from composer_lsp.agent.workspace.directory import DirectoryWorkspace
     from composer_lsp.agent.workspace.paths import Paths
     from composer_lsp.cli.approver import TerminalApprover
 
-    file = RulesFile.of(state_dir(), args.root.resolve())
-    permissions = Permissions(file, TerminalApprover() if can_ask() else None)
+    root = args.root.resolve()
+    approver = TerminalApprover() if can_ask() else None
+    permissions = Permissions(RulesFile.of(state_dir(), root), approver)
     return Agent(
-        workspace=DirectoryWorkspace(Paths([args.root])),
+        workspace=DirectoryWorkspace(Paths([root])),
         model=model,
         transcripts=state_dir() / "transcripts",
         index=index,
         ask_user=confirmed,
         commands=command_settings(Settings(agent=_settings(args)), permissions, args.allow),
+        tool_servers=lambda emit: tool_servers(
+            args.mcp_config, [root], state_dir(), approver, emit
+        ),
     )
 
 

@@ -84,7 +84,10 @@ class Session:
 
     def configure(self, layer: Layer, sent: object) -> None:
         """Take settings from the client."""
+        had_lenses = self.settings.agent.code_lens
         self.switches.use(self._configuration.update(layer, sent))
+        if self.loaded_runs is not None and self.settings.agent.code_lens != had_lenses:
+            self.run_in_background(self.editor.refresh_code_lenses())
         if (service := self._ready_service()) is not None:
             service.settings_changed()
 
@@ -299,6 +302,10 @@ class _AgentHost:
     @property
     def diagnostics(self) -> Diagnostics:
         return self._session.diagnostics
+
+    @property
+    def can_ask(self) -> bool:
+        return self._session.editor.features.message_request
 
     async def confirm(self, question: str) -> bool:
         return await self._session.editor.ask(question, "Yes", "No") == "Yes"

@@ -32,6 +32,9 @@ _RANGES = {
 
 _GLOB_FIELDS = frozenset({"disabled_paths", "include_secret"})
 
+_WHOLE_KEYS = frozenset({"mcpServers"})
+"""Keys whose value is taken whole: what a layer leaves out must not come back from one below."""
+
 _EDITOR_KEYS = frozenset({"server", "serverPath", "trace"})
 """Keys of the same section that are for the editor's plugin and reach us with the rest."""
 
@@ -57,7 +60,8 @@ def merged(*layers: Mapping[str, Any]) -> Mapping[str, Any]:
     for layer in layers:
         for key, value in layer.items():
             below = result.get(key)
-            if isinstance(value, Mapping) and isinstance(below, Mapping):
+            is_merged = isinstance(value, Mapping) and key not in _WHOLE_KEYS
+            if is_merged and isinstance(below, Mapping):
                 result[key] = merged(
                     cast("Mapping[str, Any]", below), cast("Mapping[str, Any]", value)
                 )
@@ -121,6 +125,10 @@ def _parse_value(
         return _parse(
             cast("type[Any]", field_type), cast("Mapping[str, Any]", value), name, problems
         )
+    if get_origin(field_type) is Mapping:
+        if not isinstance(value, Mapping):
+            raise _BadValueError("an object")
+        return cast("Mapping[str, Any]", value)  # its keys are names that the user chose
     result = _structure(value, field_type)
     if isinstance(result, int | float) and not isinstance(result, bool):
         _check_range(result, *_RANGES[field.name])

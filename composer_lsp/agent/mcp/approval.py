@@ -7,11 +7,12 @@ asked again, with what has changed.
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
+from composer_index.store.location import store_location
 from composer_lsp.agent.commands.approval import Answer
 from composer_lsp.agent.mcp.shown import shown
 from composer_lsp.agent.workspace.directory import write_whole
@@ -52,19 +53,6 @@ class ServerApprover(Protocol):
     async def approve_server(self, question: ServerQuestion) -> Answer: ...
 
 
-@dataclass(frozen=True, slots=True)
-class YesOrNo:
-    """Asks with a yes-or-no question. Yes to a server and to its tools is remembered; yes to a call is
-    for that call."""
-
-    ask_user: Callable[[str], Awaitable[bool]]
-
-    async def approve_server(self, question: ServerQuestion) -> Answer:
-        if not await self.ask_user(question.text):
-            return "deny"
-        return "once" if question.subject == "call" else "always"
-
-
 class Grants:
     """What the user has approved for one workspace, in a file that only they may read:
 
@@ -75,6 +63,12 @@ class Grants:
 
     def __init__(self, file: Path) -> None:
         self._file = file
+
+    @classmethod
+    def of_workspace(cls, state: Path, root: Path) -> "Grants":
+        """`state`: the folder of the user's state; `root`: the workspace's first folder."""
+        # A folder's name in the state folder is the one that its index has in the cache.
+        return cls(state / "mcp" / f"{store_location(state, root).name}.json")
 
     def of(self, server: str) -> Mapping[str, Any]:
         """Empty: nothing is approved. Reads the file."""

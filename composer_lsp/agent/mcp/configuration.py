@@ -26,8 +26,9 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _REFERENCE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 _FOLDER = "${workspaceFolder}"
 
-Source = Literal["settings", "workspace"]
-"""`settings`: the user's own. `workspace`: a file that came with the code."""
+Source = Literal["settings", "command line", "client", "workspace"]
+"""`settings`: the user's own. `command line`: a file that the user named there. `client`: the editor,
+for a session. `workspace`: a file that came with the code."""
 
 
 class ServerError(Exception):
@@ -64,63 +65,100 @@ Server = StdioServer | HttpServer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Named:
+    """Servers, as somebody names them."""
+
+    source: Source
+    where: str
+    """For messages."""
+    servers: object
+    """As in the settings; checked when it is read."""
+
+
+def of_settings(servers: object) -> Named:
+    """`servers`: the value of `composer.agent.mcpServers`."""
+    return Named(source="settings", where="composer.agent.mcpServers", servers=servers or {})
+
+
+def of_file(path: Path) -> Named:
+    """A file that the user names. Raises: ServerError."""
+    try:
+        return Named(source="command line", where=str(path), servers=_content(path))
+    except OSError as error:
+        raise ServerError(f"{path} cannot be read: {error.strerror}") from error
+    except ServerError as error:
+        raise ServerError(f"{path} is not used: {error}") from error
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Configured:
     servers: tuple[Server, ...] = ()
     problems: tuple[str, ...] = ()
     """What is malformed, a sentence each. It is left out, and the rest holds."""
 
 
-def configured_servers(settings: object, folders: Sequence[Path]) -> Configured:
-    """All servers of a workspace. `settings`: the value of `composer.agent.mcpServers`; a server that
-    it names, also one that it disables, goes before one that a file names alike. Reads a file a
-    folder."""
+def configured_servers(named: Sequence[Named], folders: Sequence[Path]) -> Configured:
+    """All servers of a workspace. What is named first goes first, and before a file of a folder that
+    names a server alike; so does one that is disabled. Reads a file a folder."""
     home = folders[0] if folders else Path.home()
-    own, disabled, problems = _entries(
-        settings or {}, "composer.agent.mcpServers", "settings", home
-    )
-    servers = {server.name: server for server in own}
-    taken = {*servers, *disabled}
+    servers: dict[str, Server] = {}
+    taken: set[str] = set()
+    problems: list[str] = []
+    sources = [(each, home) for each in named]
     for folder in folders:
-        listed, _, of_file = _of_file(folder)
-        problems += of_file
+        try:
+            if (found := _of_folder(folder)) is not None:
+                sources.append((found, folder))
+        except ServerError as error:
+            problems.append(str(error))
+    for each, folder in sources:
+        listed, disabled, malformed = _entries(each, folder)
+        problems += malformed
         for server in listed:
             if server.name not in taken:
-                taken.add(server.name)
                 servers[server.name] = server
-    listed = list(servers.values())
-    if len(listed) > MAX_SERVERS:
-        names = ", ".join(server.name for server in listed[MAX_SERVERS:])
+        taken.update((server.name for server in listed), disabled)
+    found = list(servers.values())
+    if len(found) > MAX_SERVERS:
+        names = ", ".join(server.name for server in found[MAX_SERVERS:])
         problems.append(f"more than {MAX_SERVERS} tool servers are configured; left out: {names}")
-    return Configured(servers=tuple(listed[:MAX_SERVERS]), problems=tuple(problems))
+    return Configured(servers=tuple(found[:MAX_SERVERS]), problems=tuple(problems))
 
 
-def _of_file(folder: Path) -> tuple[list[Server], set[str], list[str]]:
+def _of_folder(folder: Path) -> Named | None:
+    """None: there is no file. Raises: ServerError."""
     path = folder / FILE_NAME
     try:
         if not path.is_file():
-            return [], set(), []
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-        if len(data) > MAX_FILE_BYTES:
-            raise ServerError(f"it has more than {MAX_FILE_BYTES:,} bytes")
-        content = json.loads(data)
-        if not isinstance(content, dict) or "mcpServers" not in content:
-            raise ServerError("it has no `mcpServers`")
+            return None
+        return Named(source="workspace", where=str(path), servers=_content(path))
     except OSError as error:
-        return [], set(), [f"{path} cannot be read: {error.strerror}"]
-    except (ServerError, RecursionError) as error:
-        return [], set(), [f"{path} is not used: {error}"]
+        raise ServerError(f"{path} cannot be read: {error.strerror}") from error
+    except ServerError as error:
+        raise ServerError(f"{path} is not used: {error}") from error
+
+
+def _content(path: Path) -> object:
+    """What a file has under `mcpServers`. Raises: OSError, ServerError."""
+    with path.open("rb") as file:
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise ServerError(f"it has more than {MAX_FILE_BYTES:,} bytes")
+    try:
+        content = json.loads(data)
+    except RecursionError as error:
+        raise ServerError(str(error)) from error
     except ValueError as error:
         where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
-        return [], set(), [f"{path} is not used: it is no JSON{where}"]
-    entries = cast("dict[str, object]", content)["mcpServers"]
-    return _entries(entries, str(path), "workspace", folder)
+        raise ServerError(f"it is no JSON{where}") from error
+    if not isinstance(content, dict) or "mcpServers" not in content:
+        raise ServerError("it has no `mcpServers`")
+    return cast("dict[str, object]", content)["mcpServers"]
 
 
-def _entries(
-    entries: object, where: str, source: Source, folder: Path
-) -> tuple[list[Server], set[str], list[str]]:
+def _entries(named: Named, folder: Path) -> tuple[list[Server], set[str], list[str]]:
     """The servers, the names of those that are disabled, and what is malformed."""
+    entries, where = named.servers, named.where
     if not isinstance(entries, Mapping):
         return [], set(), [f"{where}: the servers must be an object of names, not {_kind(entries)}"]
     servers: list[Server] = []
@@ -134,7 +172,7 @@ def _entries(
             if values.get("disabled") is True or values.get("enabled") is False:
                 disabled.add(name)
             else:
-                servers.append(_server(name, values, source, folder))
+                servers.append(_server(name, values, named.source, folder))
         except ServerError as error:
             problems.append(f"{where}: the tool server {name[:64]!r} is left out: {error}")
     return servers, disabled, problems

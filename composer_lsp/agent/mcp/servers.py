@@ -19,8 +19,10 @@ from composer_lsp.agent.mcp.approval import Grants, ServerApprovals, ServerAppro
 from composer_lsp.agent.mcp.configuration import (
     FILE_NAME,
     Configured,
+    Named,
     Server,
     ServerError,
+    Source,
     configured_servers,
 )
 from composer_lsp.agent.mcp.connection import CallError, Connection, Limits, LostError
@@ -43,6 +45,12 @@ MAX_STARTS = 2
 """Of one server in a run: once, and once more after it has ended."""
 MAX_ARGUMENT_CHARS = 200_000
 _PROGRESS_EVERY_S = 1.0
+_WHY: Mapping[Source, str] = {
+    "settings": "The settings name it (composer.agent.mcpServers).",
+    "command line": "A file names it that was given on the command line (--mcp-config).",
+    "client": "The editor offers it for this session.",
+    "workspace": f"The file {FILE_NAME} names it, which came with this workspace.",
+}
 
 Emit = Callable[[Event], None]
 
@@ -107,7 +115,7 @@ class ToolServers:
             self._emit(NoticeEvent(shown(problem, 600)))
         if not self._servers:
             return []
-        if importlib.util.find_spec("mcp") is None:
+        if not has_client():
             names = ", ".join(shown(server.name, 64) for server in self._servers)
             self._emit(NoticeEvent(f"The tool servers {names} need the MCP client: {INSTALL}"))
             return []
@@ -125,16 +133,22 @@ class ToolServers:
 
 
 async def tool_servers(
-    settings: object,
+    named: Sequence[Named],
     roots: Sequence[Path],
-    grants: Path,
+    state: Path,
     approver: ServerApprover | None,
     emit: Emit,
 ) -> ToolServers:
-    """Of one run. `settings`: the value of `composer.agent.mcpServers`; `grants`: the file that the
-    user's approvals for this workspace are kept in; `approver`: None where nobody can be asked."""
-    configured = await asyncio.to_thread(configured_servers, settings, roots)
-    return ToolServers(configured, roots, ServerApprovals(Grants(grants), approver), emit)
+    """Of one run. `named`: besides those of files in the workspace; `state`: the user's state folder,
+    for his approvals; `approver`: None where nobody can be asked."""
+    configured = await asyncio.to_thread(configured_servers, named, roots)
+    approvals = ServerApprovals(Grants.of_workspace(state, roots[0]), approver)
+    return ToolServers(configured, roots, approvals, emit)
+
+
+def has_client() -> bool:
+    """Whether the MCP client is installed, without which no server is used."""
+    return importlib.util.find_spec("mcp") is not None
 
 
 def _tool(name: str, server: "_Running", tool: Listed) -> Tool:
@@ -277,9 +291,7 @@ class _Running:
 
     @property
     def _why(self) -> str:
-        if self._server.source == "settings":
-            return "The settings name it (composer.agent.mcpServers)."
-        return f"The file {FILE_NAME} names it, which came with this workspace."
+        return _WHY[self._server.source]
 
     async def _approved(self) -> list[Listed]:
         """The tools as they are now. Raises: CallError, LostError, ToolError."""

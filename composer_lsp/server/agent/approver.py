@@ -1,10 +1,11 @@
-"""Asks the user by the editor's own message box whether a command may run."""
+"""Asks the user by the editor's own message box: about commands, and about tool servers."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from composer_lsp.agent.commands import Answer, Question
+from composer_lsp.agent.mcp.approval import ServerQuestion
 
 ONCE = "Run once"
 SESSION = "Allow for this session"
@@ -32,7 +33,7 @@ class AskingEditor(Protocol):
 
 
 class EditorApprover:
-    """An `Approver`, shared by the runs of a window: one question at a time."""
+    """An `Approver` and a `ServerApprover`, shared by the runs of a window: one question at a time."""
 
     def __init__(self, editor: AskingEditor) -> None:
         self._editor = editor
@@ -47,8 +48,18 @@ class EditorApprover:
             if len(_visible(line)) > MAX_SHOWN_CHARS:
                 self._editor.log(f"The command that is asked about, whole:\n{_visible(line)}")
                 answers = [ONCE, DENY]
-            chosen = await self._editor.ask(question_text(question), *answers)
-            return _ANSWERS.get(chosen or DENY, "deny") if chosen in answers else "deny"
+            return await self._asked(question_text(question), answers)
+
+    async def approve_server(self, question: ServerQuestion) -> Answer:
+        async with self._asking:
+            if question.summary != question.text:
+                self._editor.log(f"What is asked about a tool server, whole:\n{question.text}")
+            answers = [title for title, answer in _ANSWERS.items() if answer in question.choices]
+            return await self._asked(question.summary, answers)
+
+    async def _asked(self, text: str, answers: Sequence[str]) -> Answer:
+        chosen = await self._editor.ask(text, *answers)
+        return _ANSWERS.get(chosen or DENY, "deny") if chosen in answers else "deny"
 
 
 def question_text(question: Question) -> str:

@@ -456,14 +456,6 @@ async def test_modes_and_commands_are_offered(start: Start, root: Path) -> None:
         assert [each.name for each in offered.available_commands] == [*modes, "undo"]
 
 
-async def test_tool_servers_of_the_client_are_told_not_to_be_used(start: Start, root: Path) -> None:
-    async with start(READ, "ok") as (editor, _):
-        server = schema.McpServerStdio(name="docs", command="/bin/docs", args=[], env=[])
-        session = await editor.start_session(root, mcp_servers=[server])
-        await editor.say(session, "/ask What?")
-        assert "MCP servers that your editor offers are not used: docs" in editor.said(session)
-
-
 async def test_a_model_that_cannot_be_reached_is_named(start: Start, root: Path) -> None:
     async with start(arguments=("--url", "http://127.0.0.1:9/v1")) as (editor, _):
         session = await editor.start_session(root)

@@ -134,7 +134,7 @@ async def test_what_is_declared_is_there(connect: Connect) -> None:
         assert result["agentCapabilities"] == {
             "loadSession": True,
             "promptCapabilities": {"image": False, "audio": False, "embeddedContext": True},
-            "mcpCapabilities": {"http": False, "sse": False},
+            "mcpCapabilities": {"http": True, "sse": True},
             "sessionCapabilities": {
                 "list": {},
                 "resume": {},

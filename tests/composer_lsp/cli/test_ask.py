@@ -15,6 +15,7 @@ import pytest
 
 from composer_lsp.agent.commands import Approvals, CommandRunner, Policy, SandboxError
 from composer_lsp.agent.commands.bubblewrap import find_bubblewrap
+from tests.composer_lsp.agent.mcp import started
 from tests.composer_lsp.cli.conftest import Cli
 from tests.support.chat_server import FakeChat, Said, fake_chat
 
@@ -223,3 +224,61 @@ def test_changes_are_applied_at_a_key(home: Path, project: Path) -> None:
             status, shown = in_terminal(home, arguments(chat, project), key)
         assert "Apply the changes to 1 files? [y/N] " in shown
         assert (status, (project / "new.py").exists()) == (code, code == 0)
+
+
+# --- Tool servers -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mark(home: Path) -> Path:
+    return home / "started"
+
+
+def mcp_file(path: Path, mark: Path) -> Path:
+    path.write_text(json.dumps({"mcpServers": {"docs": started.marking(mark)}}))
+    return path
+
+
+def test_a_tool_server_that_is_allowed_is_called(home: Path, project: Path, mark: Path) -> None:
+    config = mcp_file(home / "servers.json", mark)
+    with fake_chat(started.CALL, DONE) as chat:
+        more = ("--mcp-config", str(config))
+        status, shown = in_terminal(home, arguments(chat, project, *more), "oxsoo")
+    assert results(chat) == ["hello"]
+    assert (status, mark.exists()) == (0, True)
+    assert "A file names it that was given on the command line (--mcp-config).\n" in shown
+    assert "Allow it? [o]nce, [a]lways, [d]eny: once\n" in shown
+    assert "[a]lways, [d]eny: ?\nAllow it? [o]nce, [a]lways, [d]eny: ?\n" in shown
+    assert '{"text": "hello"} ?\nAllow it? [o]nce, for this [s]ession, [a]lways, [d]eny' in shown
+
+
+def test_a_tool_server_that_is_refused_is_not_started(
+    home: Path, project: Path, mark: Path
+) -> None:
+    mcp_file(project / ".mcp.json", mark)
+    with fake_chat(DONE) as chat:
+        _, shown = in_terminal(home, arguments(chat, project), "d")
+    assert "The file .mcp.json names it, which came with this workspace.\n" in shown
+    assert "The tool server docs is not used: the user did not allow it" in shown
+    assert started.offered(chat) == []
+    assert not mark.exists()
+
+
+def test_where_nobody_can_answer_no_tool_server_is_started(
+    cli: Cli, project: Path, mark: Path
+) -> None:
+    """Nor does `--yes` answer for it."""
+    mcp_file(project / ".mcp.json", mark)
+    with fake_chat(DONE) as chat:
+        done = cli(*arguments(chat, project, "--yes"))
+    assert "it has to be approved first, and nobody can be asked" in done.stderr
+    assert (done.returncode, mark.exists()) == (0, False)
+
+
+def test_a_file_of_tool_servers_that_is_none_is_named(cli: Cli, project: Path) -> None:
+    with fake_chat() as chat:
+        done = cli(*arguments(chat, project, "--mcp-config", "none.json"))
+    assert done.returncode == 2
+    assert done.stderr == (
+        "composer-lsp: --mcp-config: none.json cannot be read: No such file or directory\n"
+    )

@@ -1,6 +1,6 @@
 """A window whose agent's model says what a test wrote down, and an editor's buffers."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,12 +59,19 @@ class OpenWindow:
         *replies: Said,
         capabilities: Any = EDITOR,
         roots: Sequence[Path] | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> AbstractAsyncContextManager[Window]:
-        return self._open(replies, capabilities, self._roots if roots is None else roots)
+        """`settings`: of the agent, besides the model's URL."""
+        of_agent = settings or {}
+        return self._open(replies, capabilities, self._roots if roots is None else roots, of_agent)
 
     @asynccontextmanager
     async def _open(
-        self, replies: Sequence[Said], capabilities: Any, roots: Sequence[Path]
+        self,
+        replies: Sequence[Said],
+        capabilities: Any,
+        roots: Sequence[Path],
+        settings: Mapping[str, Any],
     ) -> AsyncGenerator[Window]:
         with fake_chat(*replies) as chat:
             async with self._start() as client:
@@ -72,7 +79,7 @@ class OpenWindow:
                     capabilities,
                     workspaceFolders=[{"uri": each.as_uri(), "name": each.name} for each in roots],
                     initializationOptions={
-                        "agent": {"url": chat.url},
+                        "agent": {"url": chat.url, **settings},
                         "index": {"enabled": False},
                     },
                 )

@@ -97,6 +97,29 @@ def test_paths_for_commands_are_absolute_or_of_the_home_folder():
     assert "and 'x' does not" in problem
 
 
+def test_tool_servers_keep_the_names_that_the_user_chose():
+    servers = {"My docs": {"command": "docs", "env": {"DOCS_KEY": "${env:KEY}"}}, "odd_one": 1}
+    settings, problems = parse_settings({"agent": {"mcpServers": servers}})
+    assert (settings.agent.mcp_servers, problems) == (servers, [])
+
+
+@pytest.mark.parametrize("value", [["docs"], "docs", 1])
+def test_tool_servers_are_an_object(value):
+    settings, (problem,) = parse_settings({"agent": {"mcpServers": value}})
+    assert settings.agent.mcp_servers == {}
+    assert "composer.agent.mcpServers" in problem
+    assert "must be an object. Using the default, {}." in problem
+
+
+def test_a_tool_server_that_a_newer_layer_leaves_out_is_gone():
+    older = {"agent": {"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}, "model": "m"}}
+    newer = {"agent": {"mcpServers": {"b": {"url": "https://b"}}}}
+    assert merged(older, newer) == {
+        "agent": {"mcpServers": {"b": {"url": "https://b"}}, "model": "m"}
+    }
+    assert merged(older, {"agent": {"mcpServers": None}}) == older
+
+
 def test_null_means_not_set():
     assert parse_settings({"tab": None, "modelDownload": None}) == (Settings(), [])
 

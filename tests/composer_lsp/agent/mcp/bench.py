@@ -10,7 +10,7 @@ from typing import Any
 from composer_lsp.agent.commands.approval import Answer
 from composer_lsp.agent.events import Event, NoticeEvent
 from composer_lsp.agent.mcp.approval import Grants, ServerApprovals, ServerQuestion
-from composer_lsp.agent.mcp.configuration import configured_servers
+from composer_lsp.agent.mcp.configuration import configured_servers, of_settings
 from composer_lsp.agent.mcp.connection import Limits
 from composer_lsp.agent.mcp.servers import ToolServers
 from composer_lsp.agent.tools.context import ToolContext
@@ -60,7 +60,7 @@ class Bench:
         self, settings: Mapping[str, Any] | None = None, *, can_ask: bool = True
     ) -> ToolServers:
         return ToolServers(
-            configured_servers(settings or {}, [self.root]),
+            configured_servers([of_settings(settings)], [self.root]),
             [self.root],
             ServerApprovals(Grants(self.grants), self.asked if can_ask else None),
             self.events.append,

@@ -10,8 +10,6 @@ from composer_lsp.agent.mcp.approval import (
     Grants,
     ServerApprovals,
     ServerQuestion,
-    Subject,
-    YesOrNo,
 )
 from tests.composer_lsp.agent.mcp.bench import Asked
 
@@ -119,18 +117,6 @@ async def test_a_file_that_is_not_whole_approves_nothing(content: str, file: Pat
     assert not await ServerApprovals(Grants(file), None).start("docs", "1", LINES, "")
     await ServerApprovals(Grants(file), Asked({"start": "always"})).start("docs", "1", LINES, "")
     assert Grants(file).of("docs")["identity"] == "1"
-
-
-@pytest.mark.parametrize(
-    ("subject", "yes"), [("start", "always"), ("tools", "always"), ("call", "once")]
-)
-async def test_where_only_yes_or_no_can_be_asked(subject: Subject, yes: str) -> None:
-    async def say_yes(question: str) -> bool:
-        return question == "Really?"
-
-    for text, answer in (("Really?", yes), ("No?", "deny")):
-        question = ServerQuestion(subject=subject, server="docs", text=text, choices=())
-        assert await YesOrNo(say_yes).approve_server(question) == answer
 
 
 async def test_arguments_are_shown_without_what_moves_the_cursor(file: Path) -> None:

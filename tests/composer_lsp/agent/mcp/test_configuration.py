@@ -1,4 +1,5 @@
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -6,12 +7,19 @@ import pytest
 
 from composer_lsp.agent.mcp.configuration import (
     MAX_SERVERS,
+    Configured,
     HttpServer,
     ServerError,
     StdioServer,
     configured_servers,
     expand,
+    of_file,
+    of_settings,
 )
+
+
+def of_own(settings: object, folders: Sequence[Path]) -> Configured:
+    return configured_servers([of_settings(settings)], folders)
 
 
 def write(folder: Path, servers: object) -> None:
@@ -19,7 +27,7 @@ def write(folder: Path, servers: object) -> None:
 
 
 def test_a_program_and_a_url_as_other_tools_write_them(tmp_path: Path) -> None:
-    configured = configured_servers(
+    configured = of_own(
         {
             "docs": {
                 "type": "stdio",
@@ -82,7 +90,7 @@ def test_a_program_and_a_url_as_other_tools_write_them(tmp_path: Path) -> None:
 def test_a_malformed_entry_is_named_and_the_others_are_kept(
     entry: object, said: str, tmp_path: Path
 ) -> None:
-    configured = configured_servers({"bad": entry, "good": {"command": "a"}}, [tmp_path])
+    configured = of_own({"bad": entry, "good": {"command": "a"}}, [tmp_path])
     assert [server.name for server in configured.servers] == ["good"]
     (problem,) = configured.problems
     assert "'bad' is left out" in problem
@@ -91,14 +99,14 @@ def test_a_malformed_entry_is_named_and_the_others_are_kept(
 
 @pytest.mark.parametrize("settings", [["a"], "a", 7])
 def test_settings_of_another_kind_are_named(settings: object, tmp_path: Path) -> None:
-    configured = configured_servers(settings, [tmp_path])
+    configured = of_own(settings, [tmp_path])
     assert configured.servers == ()
     assert "composer.agent.mcpServers" in configured.problems[0]
 
 
 def test_a_file_of_the_workspace_names_servers(tmp_path: Path) -> None:
     write(tmp_path, {"docs": {"command": "docs"}})
-    (server,) = configured_servers(None, [tmp_path]).servers
+    (server,) = of_own(None, [tmp_path]).servers
     assert (server.name, server.source) == ("docs", "workspace")
 
 
@@ -112,7 +120,7 @@ def test_a_file_of_the_workspace_names_servers(tmp_path: Path) -> None:
 )
 def test_the_settings_go_before_the_file(own: Any, sources: list[str], tmp_path: Path) -> None:
     write(tmp_path, {"docs": {"command": "theirs"}})
-    servers = configured_servers(own, [tmp_path]).servers
+    servers = of_own(own, [tmp_path]).servers
     assert [server.source for server in servers] == sources
 
 
@@ -129,7 +137,7 @@ def test_the_settings_go_before_the_file(own: Any, sources: list[str], tmp_path:
 )
 def test_a_file_that_is_not_whole_is_named(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / ".mcp.json").write_bytes(text.encode(errors="surrogateescape"))
-    configured = configured_servers({"own": {"command": "a"}}, [tmp_path])
+    configured = of_own({"own": {"command": "a"}}, [tmp_path])
     assert [server.name for server in configured.servers] == ["own"]
     (problem,) = configured.problems
     assert str(tmp_path / ".mcp.json") in problem
@@ -140,12 +148,39 @@ def test_a_file_that_is_no_configuration_is_not_quoted(tmp_path: Path) -> None:
     secret = tmp_path / "id_rsa"
     secret.write_text("TOP SECRET")
     (tmp_path / ".mcp.json").symlink_to(secret)
-    assert "SECRET" not in configured_servers(None, [tmp_path]).problems[0]
+    assert "SECRET" not in of_own(None, [tmp_path]).problems[0]
+
+
+def test_a_file_that_the_user_names(tmp_path: Path) -> None:
+    write(tmp_path, {"docs": {"command": "docs", "args": ["${workspaceFolder}"]}})
+    workspace = tmp_path / "workspace"
+    (server,) = configured_servers([of_file(tmp_path / ".mcp.json")], [workspace]).servers
+    assert (server.name, server.source) == ("docs", "command line")
+    assert isinstance(server, StdioServer)
+    assert server.args == (str(workspace),)
+
+
+def test_a_file_that_the_user_names_and_that_is_none_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ServerError, match=r"none\.json cannot be read: No such file"):
+        of_file(tmp_path / "none.json")
+    (tmp_path / "bad.json").write_text("{")
+    with pytest.raises(ServerError, match=r"bad\.json is not used: it is no JSON \(line 1\)"):
+        of_file(tmp_path / "bad.json")
+
+
+def test_what_is_named_first_goes_first(tmp_path: Path) -> None:
+    first, second = (
+        of_settings({"a": {"command": "1"}, "b": {"disabled": True}}),
+        of_settings({"a": {"command": "2"}, "b": {"command": "2"}, "c": {"command": "2"}}),
+    )
+    servers = configured_servers([first, second], [tmp_path]).servers
+    found = [(each.name, each.command) for each in servers if isinstance(each, StdioServer)]
+    assert found == [("a", "1"), ("c", "2")]
 
 
 def test_too_many_servers_are_named(tmp_path: Path) -> None:
     settings = {f"s{number}": {"command": "a"} for number in range(MAX_SERVERS + 1)}
-    configured = configured_servers(settings, [tmp_path])
+    configured = of_own(settings, [tmp_path])
     assert len(configured.servers) == MAX_SERVERS
     assert f"left out: s{MAX_SERVERS}" in configured.problems[0]
 

@@ -13,15 +13,11 @@ import pytest
 from composer_lsp.agent.calls import MAX_RESULT_CHARS, CallRunner
 from composer_lsp.agent.events import NoticeEvent
 from composer_lsp.agent.mcp import servers as servers_module
-from composer_lsp.agent.mcp.approval import YesOrNo
+from composer_lsp.agent.mcp.configuration import of_settings
 from composer_lsp.agent.model import ToolCall
 from composer_lsp.agent.tools.schema import ArgumentError
 from composer_lsp.agent.tools.tool import ToolError
 from tests.composer_lsp.agent.mcp.bench import HERE, Bench, raw, sdk, until
-
-
-async def _yes(question: str) -> bool:
-    return True
 
 
 def _not_found(name: str) -> None:
@@ -57,14 +53,17 @@ async def test_tools_are_offered_as_ours_are(bench: Bench) -> None:
 async def test_what_a_run_makes_of_the_settings_and_the_file(bench: Bench) -> None:
     (bench.root / ".mcp.json").write_text(json.dumps({"mcpServers": {"theirs": raw("none")}}))
     settings = {"mine": raw("none"), "bad": {}}
+    state = bench.root.parent / "state"
+    bench.asked.answers = {"start": "always", "tools": "always"}
     made = await servers_module.tool_servers(
-        settings, [bench.root], bench.grants, YesOrNo(_yes), bench.events.append
+        [of_settings(settings)], [bench.root], state, bench.asked, bench.events.append
     )
     async with made as servers:
         names = [tool.name for tool in await servers.tools()]
     assert names == ["mcp__mine__echo", "mcp__theirs__echo"]
     assert "'bad' is left out: it needs a `command` or a `url`" in bench.notices
-    assert bench.grants.exists()
+    (grants,) = (state / "mcp").iterdir()
+    assert json.loads(grants.read_bytes())["servers"].keys() == {"mine", "theirs"}
 
 
 async def test_no_server_costs_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
