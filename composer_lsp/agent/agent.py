@@ -22,7 +22,7 @@ from composer_lsp.agent.prompt.system import (
 )
 from composer_lsp.agent.run import AgentRun, Limits, Outcome
 from composer_lsp.agent.run_commands import CommandSettings, RunCommands
-from composer_lsp.agent.tools.code import likely_code
+from composer_lsp.agent.tools.code import likely
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.sets import few_tools_for, tools_for
 from composer_lsp.agent.transcript import Header, Transcript, new_id
@@ -74,8 +74,13 @@ class Agent:
         git = await self._git()
         context = context or self.context()
         is_led = self._leads(model_name, request.mode)
-        found = await likely_code(context, request.text, **(_LED_SEARCH if is_led else {}))
-        request = replace(request, git_status=request.git_status or git.status, likely_code=found)
+        found = await likely(context, request.text, **(_LED_SEARCH if is_led else {}))
+        request = replace(
+            request,
+            git_status=request.git_status or git.status,
+            likely_code=found.code,
+            likely_tests=found.tests,
+        )
         messages = await self._messages(request, is_led=is_led)
         header = Header(
             id=id or new_id(),

@@ -1,7 +1,10 @@
 """Tools that ask the index and the editor: by meaning, by name, and what is wrong."""
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Annotated, Any
 
 from composer_lsp.agent.tools.context import ToolContext
@@ -17,6 +20,8 @@ MAX_RESULT_LINES = 40
 Lint = Callable[[ToolContext, str], Awaitable[Sequence[Diagnostic]]]
 """What linters say of one file, as the run has left it."""
 _MAX_QUERY_CHARS = 1000
+_MAX_TESTS = 5
+_TEST_NAME = re.compile(r"tests?_(.+)\.\w+|(.+)[._-](?:tests?|spec)\.\w+|([^.]+)test\.java")
 
 
 @tool(only_reads=True)
@@ -90,20 +95,37 @@ def diagnostics_tool(lint: Lint | None = None) -> Tool:
     return diagnostics
 
 
-async def likely_code(
-    context: ToolContext, request: str, *, num_results: int = 4, max_lines: int = 16
-) -> str:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Likely:
     """What a search for the user's own words finds, for the beginning of a run: it saves the turn in
-    which a model would search, and helps one that would not. `max_lines`: of each result. Empty
-    without an index."""
+    which a model would search, and helps one that would not."""
+
+    code: str = ""
+    tests: Sequence[str] = ()
+    """Files of tests whose names say that they are of the same modules."""
+
+
+async def likely(
+    context: ToolContext, request: str, *, num_results: int = 4, max_lines: int = 16
+) -> Likely:
+    """`max_lines`: of each result. Nothing without an index."""
     if context.index is None:
-        return ""
+        return Likely()
     try:
         found = await context.index.search(request[:_MAX_QUERY_CHARS], limit=num_results)
     except WorkerError as error:
         logger.warning("a run begins without a search: %s", error)
-        return ""
-    return _listed(context, found["results"], max_lines)
+        return Likely()
+    results: Sequence[Mapping[str, Any]] = found["results"]
+    modules = {PurePosixPath(result["path"]).stem.lower() for result in results}
+    tests = [path for path in await context.files() if _tested(path) in modules]
+    return Likely(code=_listed(context, results, max_lines), tests=tests[:_MAX_TESTS])
+
+
+def _tested(path: str) -> str | None:
+    """The module that a file of tests is of, by its name; None if it is none."""
+    match = _TEST_NAME.fullmatch(PurePosixPath(path).name.lower())
+    return next(filter(None, match.groups())) if match else None
 
 
 def _index(context: ToolContext) -> CodeIndex:

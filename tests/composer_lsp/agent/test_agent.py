@@ -156,3 +156,14 @@ def test_no_places_are_added_to_an_answer_that_cites(root: Path, tmp_path: Path)
 def test_no_place_is_told_that_was_not_shown(root: Path, tmp_path: Path) -> None:
     finished, _, _ = run(root, tmp_path, "ask", "Perhaps `main`.", model_name=SMALL)
     assert finished.outcome.text == "Perhaps `main`."
+
+
+@pytest.mark.parametrize("name", ["test_util.py", "util_test.go", "util.spec.ts", "UtilTest.java"])
+def test_files_of_tests_are_named_by_the_code_that_was_found(
+    root: Path, tmp_path: Path, name: str
+) -> None:
+    (root / "tests").mkdir()
+    (root / "tests" / name).touch()
+    (root / "tests" / "test_app.py").touch()
+    _, model, _ = run(root, tmp_path, "edit", [("finish", {"summary": "Nothing."})])
+    assert f"Tests of these files: tests/{name}\n" in model.requests[0][1]["content"]
