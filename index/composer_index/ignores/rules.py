@@ -113,8 +113,7 @@ class Rules:
                 return git.ignored(folder, places)
             except git.GitError:
                 pass  # the listing tells of it
-        layers = self.layers(folder)
-        return [place for place in places if layered.hidden_by(layers, place) is not None]
+        return layered.hidden_among(self.layers(folder), places)
 
     def _places(self, path: str, top: "_Folder") -> Reason | list[tuple[str, str]]:
         """The repositories to ask, and for what; of a link, for both of its ends."""
