@@ -1,9 +1,10 @@
 """The runs of one window: started, watched, stopped, and what they changed taken or left."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,6 +14,8 @@ from composer_lsp.agent.command_rules import Permissions, RulesFile
 from composer_lsp.agent.commands import RuleError
 from composer_lsp.agent.edits.change_set import FileChange, Snapshot
 from composer_lsp.agent.events import Event
+from composer_lsp.agent.mcp.configuration import of_settings
+from composer_lsp.agent.mcp.servers import tool_servers
 from composer_lsp.agent.prompt.system import Request
 from composer_lsp.agent.run_commands import CommandSettings, command_settings
 from composer_lsp.agent.selection import SelectionEditor
@@ -61,6 +64,11 @@ class AgentHost(Protocol):
         """None: it is off."""
         ...
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether the editor can show a question."""
+        ...
+
     async def confirm(self, question: str) -> bool:
         """No where the user does not say yes."""
         ...
@@ -82,19 +90,17 @@ class AgentHost(Protocol):
         ...
 
 
-class Worker(Protocol):
+class Work(Protocol):
     """What a run does."""
 
-    def context(self) -> ToolContext: ...
-
-    async def run(
+    def __call__(
         self,
         request: Request,
         emit: Callable[[Event], None],
         *,
         model_name: str,
         context: ToolContext,
-    ) -> Finished: ...
+    ) -> Awaitable[Finished]: ...
 
 
 class Runs:
@@ -124,11 +130,22 @@ class Runs:
         workspace = EditorWorkspace(
             self._paths(), self._host.documents, self._client, self._host.diagnostics
         )
-        worker = self._rewriter(workspace) if rewrites else self._agent(workspace)
-        id, context = new_id(), worker.context()
-        work = self._work(worker, request, lambda event: emit(id, event), context)
-        task = asyncio.ensure_future(work)
-        run = Run(id=id, request=request, workspace=workspace, context=context, task=task)
+        id = new_id()
+        if rewrites:
+            rewriter = self._rewriter(workspace)
+            context, work = rewriter.context(), rewriter.run
+        else:
+            agent = self._agent(workspace)
+            context, work = agent.context(), partial(agent.run, id=id)
+        working = self._work(work, request, lambda event: emit(id, event), context)
+        run = Run(
+            id=id,
+            request=request,
+            workspace=workspace,
+            context=context,
+            task=asyncio.ensure_future(working),
+            transcripts=_transcripts(),
+        )
         context.apply_pending = lambda: self._apply_pending(run)
         self._runs[id] = run
         self._forget_old()
@@ -184,15 +201,19 @@ class Runs:
         path: str | None = None,
         hunks: Sequence[int | str] | None = None,
         *,
-        review: bool = False,
+        review: bool | None = None,
     ) -> None:
         """Apply what a run changed, or one file of it, or some of its hunks, by number or id.
-        `review`: the editor asks the user of each change; what he leaves out stays pending.
+        `review`: the editor asks the user of each change; what he leaves out stays pending. None: as
+        the settings say, but for hunks, which he has looked at, and for editors that cannot.
 
         Raises: RunError, WorkspaceError, TextError.
         """
         async with self._applying:
             run = self._ended(id)
+            if review is None:
+                is_set = self._host.settings.agent.review
+                review = is_set and hunks is None and run.workspace.can_confirm
             if review and hunks is not None:
                 raise RunError("a review is of whole files; the editor asks of each change")
             numbers = None if path is None else run.numbers(path, hunks)
@@ -262,10 +283,12 @@ class Runs:
         """Of a run of this window that has ended, or by a transcript's own id. Raises: RunError,
         TranscriptError."""
         if (run := self._runs.get(id)) is not None:
-            if run.finished is None:
-                raise RunError(f"the run {id} is {run.state} and has no transcript that is whole")
-            id = run.finished.transcript.header.id
-        path = state_dir() / "transcripts" / f"{id}.jsonl"
+            if not run.task.done():
+                raise RunError(
+                    f"the run {id} is running; its transcript is whole when it has ended"
+                )
+            id = run.transcript_id
+        path = _transcripts() / f"{id}.jsonl"
         if Path(id).name != id or not path.is_file():
             raise RunError(f"there is no transcript {id}")
         read = await asyncio.to_thread(Transcript.read, path)
@@ -289,10 +312,17 @@ class Runs:
         return Agent(
             workspace=workspace,
             model=self._model,
-            transcripts=state_dir() / "transcripts",
+            transcripts=_transcripts(),
             index=self._host.code_index,
             ask_user=self._host.confirm,
             commands=self._commands(workspace.paths.roots[0]),
+            tool_servers=lambda emit: tool_servers(
+                [of_settings(self._host.settings.agent.mcp_servers)],
+                [Path(root) for root in workspace.paths.roots],
+                state_dir(),
+                self._approver if self._host.can_ask else None,
+                emit,
+            ),
         )
 
     def _commands(self, root: str) -> CommandSettings:
@@ -307,20 +337,19 @@ class Runs:
             raise RunError(f"the setting agent.commandRules: {error}") from error
 
     def _rewriter(self, workspace: EditorWorkspace) -> SelectionEditor:
-        transcripts = state_dir() / "transcripts"
-        return SelectionEditor(workspace=workspace, model=self._model, transcripts=transcripts)
+        return SelectionEditor(workspace=workspace, model=self._model, transcripts=_transcripts())
 
     async def _work(
         self,
-        worker: Worker,
+        work: Work,
         request: Request,
         emit: Callable[[Event], None],
         context: ToolContext,
     ) -> Finished:
         try:
             with self._host.thinking():
-                self.model_name = await self._model.name()
-                return await worker.run(request, emit, model_name=self.model_name, context=context)
+                name = self.model_name = await self._model.name()
+                return await work(request, emit, model_name=name, context=context)
         finally:
             # After the task has ended: what is pending of a run that goes on is not shown.
             asyncio.get_running_loop().call_soon(self._host.pending_changed)
@@ -418,3 +447,7 @@ class Runs:
             del self._runs[id]
         for key in [key for key in self._placed if key[0] not in self._runs]:
             del self._placed[key]
+
+
+def _transcripts() -> Path:
+    return state_dir() / "transcripts"

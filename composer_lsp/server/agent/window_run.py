@@ -11,6 +11,7 @@ from composer_lsp.agent.edits.change_set import ChangeSet, FileChange
 from composer_lsp.agent.edits.hunks import find_hunks
 from composer_lsp.agent.prompt.system import Request
 from composer_lsp.agent.tools.context import ToolContext
+from composer_lsp.agent.transcript import Transcript
 from composer_lsp.agent.workspace.paths import Paths
 from composer_lsp.server.agent.pending import hunk_ids
 from composer_lsp.server.agent.workspace import EditorWorkspace
@@ -27,6 +28,8 @@ class Run:
     workspace: EditorWorkspace
     context: ToolContext
     task: "asyncio.Task[Finished]"
+    transcripts: Path
+    """The folder that they are kept in."""
 
     @property
     def pending(self) -> ChangeSet:
@@ -68,10 +71,10 @@ class Run:
 
     def note_verdict(self, chosen: FileChange, *, accepted: bool) -> None:
         """In the transcript, by the hunks' numbers in what the run changed at its end. Raises:
-        OSError."""
-        if self.finished is None:
+        OSError, TranscriptError."""
+        transcript = self._transcript()
+        if transcript is None:
             return
-        transcript = self.finished.transcript
         files: Sequence[Mapping[str, Any]] = (transcript.last("changes") or {}).get("files", ())
         for file in files:
             if file["path"] != chosen.path:
@@ -86,6 +89,21 @@ class Run:
                 rejected=() if accepted else numbers,
             )
 
+    @property
+    def transcript_id(self) -> str:
+        """Of a run that was stopped too; there may be none if no model answered."""
+        return self.id if self.finished is None else self.finished.transcript.header.id
+
+    @property
+    def _transcript_path(self) -> Path:
+        return self.transcripts / f"{self.transcript_id}.jsonl"
+
+    def _transcript(self) -> Transcript | None:
+        """None: it had not begun, for lack of a model. Raises: TranscriptError."""
+        if self.finished is not None:
+            return self.finished.transcript
+        return Transcript.read(self._transcript_path) if self._transcript_path.exists() else None
+
     def described(self) -> Mapping[str, Any]:
         """For the client."""
         changes = [_described(self.workspace.paths, each) for each in self.pending.changes()]
@@ -97,10 +115,11 @@ class Run:
             "plan": [asdict(step) for step in self.context.plan],
             "changes": changes,
         }
+        if self.task.done() and self._transcript_path.exists():
+            described["transcript"] = self.transcript_id
         if self.finished is not None:
             described["text"] = self.finished.outcome.text
             described["problems"] = [asdict(each) for each in self.finished.outcome.problems]
-            described["transcript"] = self.finished.transcript.header.id
         return described
 
 

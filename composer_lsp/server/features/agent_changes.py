@@ -22,13 +22,14 @@ def register(server: ComposerServer) -> None:
 
 async def accept(ls: ComposerServer, *arguments: Any) -> JsonObject:
     """Arguments: a run; optionally a path of it, a list of the file's hunks by their ids or numbers,
-    and `{"review": true}`. Applies them; they are pending no more."""
+    and `{"review": true}` or `false`, by default as the settings say. Applies them; they are pending no more."""
     name = "composer.accept"
     id, path, hunks = _choice(name, arguments)
     given = arguments[3] if len(arguments) > 3 else None
     if given is not None and not isinstance(given, Mapping):
         raise JsonRpcInvalidParams(f"{name} takes an object, not {given!r}")
-    review = flag(cast("Mapping[str, Any]", given or {}), "review")
+    fields = cast("Mapping[str, Any]", given or {})
+    review = flag(fields, "review") if fields.get("review") is not None else None
     service = await ls.session.agent_runs()
     from composer_lsp.server.agent.failures import told
 

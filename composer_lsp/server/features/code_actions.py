@@ -53,6 +53,8 @@ async def code_action(
         return None
     version = document.version or 0
     ls.session.diagnostics.remember(document.uri, version, params.range, params.context.diagnostics)
+    if not ls.session.settings.agent.code_actions:
+        return []
     features = ls.session.editor.features
     return [
         _as_action(offer, is_lazy=features.resolves_commands)

@@ -17,7 +17,8 @@ def register(server: ComposerServer) -> None:
 def code_lens(ls: ComposerServer, params: types.CodeLensParams) -> list[types.CodeLens]:
     runs = ls.session.loaded_runs
     document = ls.protocol.workspace.find(params.text_document.uri)
-    if runs is None or document is None or ls.session.editor.features.shows_hunks:
+    is_shown = ls.session.settings.agent.code_lens and not ls.session.editor.features.shows_hunks
+    if runs is None or document is None or not is_shown:
         return []
     lenses: list[types.CodeLens] = []
     for file in runs.pending_in(document):

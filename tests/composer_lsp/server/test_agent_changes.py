@@ -8,7 +8,7 @@ import pytest
 
 from tests.composer_lsp.server.agent_window import EDITOR, PLAIN, Buffers, OpenWindow, span
 from tests.composer_lsp.server.conftest import StartFake
-from tests.support.chat_server import HANG, Said
+from tests.support.chat_server import HANG, Refusal, Said
 from tests.support.lsp import UNKNOWN_METHOD, LspClient, LspError
 
 LINES = [f"x{number} = {number}\n" for number in range(20)]
@@ -62,6 +62,10 @@ def lens(found: list[Any], line: int, verb: str) -> Any:
         for each in found
         if each["range"]["start"]["line"] == line and each["command"]["title"].startswith(verb)
     )
+
+
+def is_reviewed(applied: Any) -> bool:
+    return applied["edit"]["changeAnnotations"]["composer"]["needsConfirmation"]
 
 
 ALL = [
@@ -147,6 +151,54 @@ async def test_what_the_user_took_and_left_is_in_the_transcript(
     ]
 
 
+async def test_what_was_made_of_a_stopped_run_is_in_its_transcript(
+    open_window: OpenWindow, root: Path
+) -> None:
+    async with open_window([edit("shop.py", 3, 8, 12)], HANG) as (client, _):
+        Buffers(client)
+        begun = client.begin(
+            "workspace/executeCommand", {"command": "composer.edit", "arguments": ["Raise it."]}
+        )
+        event = await client.notification("composer/agent", lambda each: each["kind"] == "edits")
+        run = event["run"]
+        with pytest.raises(LspError, match="is running; its transcript is whole when it has ended"):
+            await client.command("composer.transcript", run)
+        await client.command("composer.stop")
+        stopped = await client.answer(begun)
+        assert (stopped["state"], stopped["transcript"]) == ("stopped", run)
+        await client.command("composer.accept", run, "shop.py", [1])
+        await client.command("composer.reject", run)
+        path = (await client.command("composer.transcript", run))["path"]
+    entries = [json.loads(line) for line in lines_of(path)]
+    assert [entry["status"] for entry in entries if entry["kind"] == "end"] == ["stopped"]
+    verdicts = [entry for entry in entries if entry["kind"] == "verdict"]
+    assert [(each["accepted"], each["rejected"]) for each in verdicts] == [([1], []), ([], [0, 2])]
+
+
+async def test_a_failed_run_has_a_transcript(open_window: OpenWindow, root: Path) -> None:
+    async with open_window([edit("shop.py", 3)], Refusal(400, "too odd")) as (client, _):
+        run = await client.command("composer.edit", "Raise it.")
+        assert run["state"] == "failed"
+        told = await client.command("composer.transcript", run["run"])
+        assert "too odd" in told["markdown"]
+
+
+async def test_lenses_are_off_where_the_settings_say_so(
+    open_window: OpenWindow, root: Path
+) -> None:
+    path = root / "shop.py"
+    off = {"agent": {"codeLens": False}}
+    async with open_window(EDIT, DONE) as (client, _):
+        Buffers(client).open(path, TEXT)
+        await client.command("composer.edit", "Raise it.")
+        assert await lenses(client, path) != []
+        num_refreshed = len(client.all(REFRESH))
+        client.answers["workspace/configuration"] = lambda params: [off]
+        client.notify("workspace/didChangeConfiguration", {"settings": {"composer": off}})
+        await client.wait_for(lambda message: len(client.all(REFRESH)) > num_refreshed)
+        assert await lenses(client, path) == []
+
+
 async def test_clients_that_show_hunks_themselves_get_no_lenses(
     open_window: OpenWindow, root: Path
 ) -> None:
@@ -203,6 +255,24 @@ async def test_undo_restores_unsaved_text_to_the_letter(
         assert path.read_text() == TEXT
 
 
+async def test_unsaved_text_that_the_encoding_lacks_is_changed_and_taken_back(
+    open_window: OpenWindow, root: Path
+) -> None:
+    path = root / "shop.py"
+    saved = "# coding: latin-1\n# é\n" + TEXT
+    path.write_bytes(saved.encode("latin-1"))
+    unsaved = saved.replace("é", "→")
+    async with open_window([edit("shop.py", 4)], DONE) as (client, _):
+        buffers = Buffers(client)
+        uri = buffers.open(path, unsaved)
+        run = (await client.command("composer.edit", "Raise it."))["run"]
+        await client.command("composer.accept", run)
+        assert buffers.texts[uri] == changed(unsaved, 4)
+        await client.command("composer.undo")
+        assert buffers.texts[uri] == unsaved
+        assert path.read_bytes() == saved.encode("latin-1")
+
+
 async def test_undo_goes_back_one_by_one_and_keeps_what_was_typed(
     open_window: OpenWindow, root: Path
 ) -> None:
@@ -239,6 +309,34 @@ async def test_a_review_keeps_what_the_user_left_out(open_window: OpenWindow, ro
         buffers.skips = lambda uri: False
         await client.command("composer.accept", run)
         assert (root / "other.py").read_text() == changed(TEXT, 4)
+
+
+async def test_the_settings_ask_for_a_review(open_window: OpenWindow, root: Path) -> None:
+    async with open_window(EDIT, DONE, settings={"review": True}) as (client, _):
+        Buffers(client)
+        run = (await client.command("composer.edit", "Raise it."))["run"]
+        # One hunk was looked at.
+        await client.command("composer.accept", run, "shop.py", [0])
+        await client.command("composer.accept", run)
+    assert [is_reviewed(each) for each in client.all("workspace/applyEdit")] == [False, True]
+
+
+async def test_a_command_goes_before_the_settings(open_window: OpenWindow, root: Path) -> None:
+    async with open_window(EDIT, DONE, settings={"review": True}) as (client, _):
+        Buffers(client)
+        run = (await client.command("composer.edit", "Raise it."))["run"]
+        await client.command("composer.accept", run, None, None, {"review": False})
+    assert [is_reviewed(each) for each in client.all("workspace/applyEdit")] == [False]
+
+
+async def test_where_no_review_can_be_shown_the_settings_do_not_keep_from_accepting(
+    open_window: OpenWindow, root: Path
+) -> None:
+    settings = {"review": True}
+    async with open_window(EDIT, DONE, capabilities=PLAIN, settings=settings) as (client, _):
+        run = (await client.command("composer.edit", "Raise it."))["run"]
+        assert (await client.command("composer.accept", run))["changes"] == []
+        assert len(client.all("workspace/applyEdit")) == 1
 
 
 async def test_a_review_needs_an_editor_that_can_ask(open_window: OpenWindow, root: Path) -> None:

@@ -31,6 +31,7 @@ class Window:
     has_resource_operations = True
     has_annotations = False
     code_index = None
+    can_ask = True
     diagnostics = Diagnostics()
 
     def __init__(self, path: Path, url: str, on_ask: Callable[["Window"], str | None]) -> None:

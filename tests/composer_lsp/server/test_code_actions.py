@@ -210,6 +210,18 @@ async def test_problems_are_remembered_until_the_text_changes(
         assert "too cheap" not in chat.requests[4]["messages"][1]["content"]
 
 
+async def test_without_code_actions_problems_are_remembered_all_the_same(
+    open_window: OpenWindow, root: Path
+) -> None:
+    path = root / "shop.py"
+    reads: Said = [("read_file", {"path": "shop.py"})]
+    async with open_window(reads, "ok", settings={"codeActions": False}) as (client, chat):
+        client.open(path.as_uri(), TEXT)
+        assert await actions(client, path, SELECTED, PROBLEM) == []
+        await client.command("composer.ask", "What?", {"uri": path.as_uri()})
+        assert "too cheap" in chat.requests[0]["messages"][1]["content"]
+
+
 async def test_a_plain_client_is_shown_the_answer(open_window: OpenWindow, root: Path) -> None:
     path = root / "shop.py"
     reads: Said = [("read_file", {"path": "shop.py"})]
