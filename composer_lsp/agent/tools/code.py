@@ -1,12 +1,12 @@
 """Tools that ask the index and the editor: by meaning, by name, and what is wrong."""
 
 import logging
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 
+from composer_index.search.tested import tested_stem
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.tool import Tool, ToolError, tool
 from composer_lsp.agent.workspace.workspace import CodeIndex, Diagnostic
@@ -21,7 +21,6 @@ Lint = Callable[[ToolContext, str], Awaitable[Sequence[Diagnostic]]]
 """What linters say of one file, as the run has left it."""
 _MAX_QUERY_CHARS = 1000
 _MAX_TESTS = 5
-_TEST_NAME = re.compile(r"tests?_(.+)\.\w+|(.+)[._-](?:tests?|spec)\.\w+|([^.]+)test\.java")
 
 
 @tool(only_reads=True)
@@ -117,15 +116,9 @@ async def likely(
         logger.warning("a run begins without a search: %s", error)
         return Likely()
     results: Sequence[Mapping[str, Any]] = found["results"]
-    modules = {PurePosixPath(result["path"]).stem.lower() for result in results}
-    tests = [path for path in await context.files() if _tested(path) in modules]
+    modules = {PurePosixPath(result["path"]).stem for result in results}
+    tests = [path for path in await context.files() if tested_stem(path) in modules]
     return Likely(code=_listed(context, results, max_lines), tests=tests[:_MAX_TESTS])
-
-
-def _tested(path: str) -> str | None:
-    """The module that a file of tests is of, by its name; None if it is none."""
-    match = _TEST_NAME.fullmatch(PurePosixPath(path).name.lower())
-    return next(filter(None, match.groups())) if match else None
 
 
 def _index(context: ToolContext) -> CodeIndex:

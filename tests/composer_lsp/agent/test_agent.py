@@ -158,7 +158,7 @@ def test_no_place_is_told_that_was_not_shown(root: Path, tmp_path: Path) -> None
     assert finished.outcome.text == "Perhaps `main`."
 
 
-@pytest.mark.parametrize("name", ["test_util.py", "util_test.go", "util.spec.ts", "UtilTest.java"])
+@pytest.mark.parametrize("name", ["test_util.py", "util_test.go", "util.spec.ts", "utilTest.java"])
 def test_files_of_tests_are_named_by_the_code_that_was_found(
     root: Path, tmp_path: Path, name: str
 ) -> None:
