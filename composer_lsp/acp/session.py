@@ -156,6 +156,7 @@ class Session:
             index=self.index,
             ask_user=self._questions.confirm,
             commands=self._commands,
+            guidance=self.settings.agent.guidance,
             tool_servers=lambda emit: tool_servers(
                 [of_settings(self.settings.agent.mcp_servers), self.tool_servers],
                 [Path(root) for root in self.paths.roots],

@@ -9,7 +9,7 @@ from pathlib import Path
 from composer_lsp.agent.checks import make_checks
 from composer_lsp.agent.events import CallEvent, Event, NoticeEvent, OutputEvent, current_call
 from composer_lsp.agent.git import GitState, read_git
-from composer_lsp.agent.guidance import is_small
+from composer_lsp.agent.guidance import is_led
 from composer_lsp.agent.mcp.servers import ToolServers
 from composer_lsp.agent.model import ChatModel, Message
 from composer_lsp.agent.prompt.rules import read_rules
@@ -27,6 +27,7 @@ from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.sets import few_tools_for, tools_for
 from composer_lsp.agent.transcript import Header, Transcript, new_id
 from composer_lsp.agent.workspace.workspace import CodeIndex, Workspace
+from composer_lsp.config import Guidance
 
 _LED_SEARCH = {"num_results": 6, "max_lines": 40}
 
@@ -53,6 +54,7 @@ class Agent:
     ask_user: Callable[[str], Awaitable[bool]] | None = None
     """A yes-or-no question; None: nobody can answer, and the answer is no."""
     commands: CommandSettings = field(default_factory=CommandSettings)
+    guidance: Guidance = "auto"
     limits: Limits | None = None
     tool_servers: Callable[[Callable[[Event], None]], Awaitable[ToolServers]] | None = None
     """Makes a run's tool servers; None: there are none."""
@@ -73,15 +75,15 @@ class Agent:
         """
         git = await self._git()
         context = context or self.context()
-        is_led = self._leads(model_name, request.mode)
-        found = await likely(context, request.text, **(_LED_SEARCH if is_led else {}))
+        leads = self._leads(model_name, request.mode)
+        found = await likely(context, request.text, **(_LED_SEARCH if leads else {}))
         request = replace(
             request,
             git_status=request.git_status or git.status,
             likely_code=found.code,
             likely_tests=found.tests,
         )
-        messages = await self._messages(request, is_led=is_led)
+        messages = await self._messages(request, leads=leads)
         header = Header(
             id=id or new_id(),
             mode=request.mode,
@@ -122,8 +124,8 @@ class Agent:
         emit = _noting_calls(emit)
         async with self._commands(emit) as context.commands, AsyncExitStack() as stack:
             checks = make_checks(self.workspace, self.index, None, emit)
-            is_led = self._leads(transcript.header.model, mode)
-            if is_led:
+            leads = self._leads(transcript.header.model, mode)
+            if leads:
                 tools = list(few_tools_for(mode))
             else:
                 tools = list(
@@ -145,7 +147,7 @@ class Agent:
                 emit=emit,
                 checks=checks,
                 limits=self.limits,
-                always_calls=is_led,
+                always_calls=leads,
             )
             return await run.run(messages, past=past)
 
@@ -174,11 +176,11 @@ class Agent:
 
     def _leads(self, model: str, mode: Mode) -> bool:
         """Whether the model is led by the hand. Without an index no code can be found for it."""
-        return is_small(model) and (mode != "ask" or self.index is not None)
+        return is_led(model, self.guidance) and (mode != "ask" or self.index is not None)
 
-    async def _messages(self, request: Request, *, is_led: bool) -> Sequence[Message]:
+    async def _messages(self, request: Request, *, leads: bool) -> Sequence[Message]:
         rules = await read_rules(self.workspace, request.active_path)
-        if is_led:
+        if leads:
             return (led_system_message(request.mode, rules), request_message(request))
         names = [self.workspace.paths.at(root, "").path for root in self.workspace.paths.roots]
         return (system_message(request.mode, rules, names), request_message(request))

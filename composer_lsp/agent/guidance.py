@@ -9,6 +9,8 @@ is well-formed, and `finish` ends the run.
 
 import re
 
+from composer_lsp.config import Guidance
+
 SMALL_BILLIONS = 5.0
 """A model with fewer parameters is small."""
 _SIZE = re.compile(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)([bm])(?![a-z0-9])", re.IGNORECASE)
@@ -19,3 +21,7 @@ def is_small(model: str) -> bool:
     none is not."""
     sizes = [float(number) / (1 if unit in "bB" else 1000) for number, unit in _SIZE.findall(model)]
     return bool(sizes) and max(sizes) < SMALL_BILLIONS
+
+
+def is_led(model: str, guidance: Guidance) -> bool:
+    return guidance == "always" or (guidance == "auto" and is_small(model))

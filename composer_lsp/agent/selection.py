@@ -68,9 +68,10 @@ class SelectionEditor:
         *,
         model_name: str = "",
         context: ToolContext,
+        id: str | None = None,
     ) -> Finished:
         """`request`: the instruction, and the selection that it is about. The text events are the
-        answer as it comes, before it is looked at.
+        answer as it comes, before it is looked at. `id`: the transcript's, a new one by default.
 
         Raises: OSError where the transcript cannot be written.
         """
@@ -94,7 +95,7 @@ class SelectionEditor:
             emit(EditsEvent(tuple(change.path for change in changes)))
         state = await git
         header = Header(
-            id=new_id(),
+            id=id or new_id(),
             mode=MODE,
             request=request.text,
             roots=tuple(self.workspace.paths.roots),

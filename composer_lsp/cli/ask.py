@@ -6,11 +6,11 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from composer_lsp.cli.agent_output import JsonOutput, Output, TerminalOutput
 from composer_lsp.cli.terminal import can_ask, confirmed
-from composer_lsp.config import AgentSettings, EngineSettings, IndexSettings, Settings
+from composer_lsp.config import AgentSettings, EngineSettings, Guidance, IndexSettings, Settings
 
 if TYPE_CHECKING:
     from composer_lsp.agent.agent import Agent, Finished
@@ -62,6 +62,12 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--api-key-env", default="", help="environment variable that holds the key for --url"
+    )
+    parser.add_argument(
+        "--guidance",
+        choices=get_args(Guidance),
+        default=defaults.guidance,
+        help="lead the model by the hand, as small ones have to be (default: by its name)",
     )
     parser.epilog = (
         "Exit status: 0 when the run finished and its changes, if any, were applied; 1 when it did "
@@ -174,13 +180,15 @@ def _agent(
     root = args.root.resolve()
     approver = TerminalApprover() if can_ask() else None
     permissions = Permissions(RulesFile.of(state_dir(), root), approver)
+    settings = _settings(args)
     return Agent(
         workspace=DirectoryWorkspace(Paths([root])),
         model=model,
         transcripts=state_dir() / "transcripts",
         index=index,
         ask_user=confirmed,
-        commands=command_settings(Settings(agent=_settings(args)), permissions, args.allow),
+        commands=command_settings(Settings(agent=settings), permissions, args.allow),
+        guidance=settings.guidance,
         tool_servers=lambda emit: tool_servers(
             args.mcp_config, [root], state_dir(), approver, emit
         ),
@@ -188,7 +196,9 @@ def _agent(
 
 
 def _settings(args: argparse.Namespace) -> AgentSettings:
-    return AgentSettings(model=args.model, url=args.url, api_key_env=args.api_key_env)
+    return AgentSettings(
+        model=args.model, url=args.url, api_key_env=args.api_key_env, guidance=args.guidance
+    )
 
 
 @asynccontextmanager

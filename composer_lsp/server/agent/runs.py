@@ -133,7 +133,7 @@ class Runs:
         id = new_id()
         if rewrites:
             rewriter = self._rewriter(workspace)
-            context, work = rewriter.context(), rewriter.run
+            context, work = rewriter.context(), partial(rewriter.run, id=id)
         else:
             agent = self._agent(workspace)
             context, work = agent.context(), partial(agent.run, id=id)
@@ -316,6 +316,7 @@ class Runs:
             index=self._host.code_index,
             ask_user=self._host.confirm,
             commands=self._commands(workspace.paths.roots[0]),
+            guidance=self._host.settings.agent.guidance,
             tool_servers=lambda emit: tool_servers(
                 [of_settings(self._host.settings.agent.mcp_servers)],
                 [Path(root) for root in workspace.paths.roots],

@@ -13,6 +13,7 @@ from composer_lsp.agent.guidance import is_small
 from composer_lsp.agent.prompt.system import Mode, Request
 from composer_lsp.agent.workspace.directory import DirectoryWorkspace
 from composer_lsp.agent.workspace.paths import Paths
+from composer_lsp.config import Guidance
 from tests.composer_lsp.agent.scripted import Said, ScriptedModel
 
 SMALL = "qwen2.5-coder-1.5b"
@@ -52,6 +53,7 @@ def run(
     *replies: Said,
     model_name: str = LARGE,
     has_index: bool = True,
+    guidance: Guidance = "auto",
 ) -> tuple[Finished, ScriptedModel, list[Event]]:
     model, events = ScriptedModel(*replies), list[Event]()
     agent = Agent(
@@ -59,6 +61,7 @@ def run(
         model=model,
         transcripts=tmp_path / "transcripts",
         index=Index(root) if has_index else None,
+        guidance=guidance,
     )
     request = Request(mode=mode, text="What helps?")
     finished = asyncio.run(agent.run(request, events.append, model_name=model_name, id="mine"))
@@ -167,3 +170,14 @@ def test_files_of_tests_are_named_by_the_code_that_was_found(
     (root / "tests" / "test_app.py").touch()
     _, model, _ = run(root, tmp_path, "edit", [("finish", {"summary": "Nothing."})])
     assert f"Tests of these files: tests/{name}\n" in model.requests[0][1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("guidance", "name", "is_led"), [("always", LARGE, True), ("never", SMALL, False)]
+)
+def test_the_setting_goes_before_the_name(
+    root: Path, tmp_path: Path, guidance: Guidance, name: str, is_led: bool
+) -> None:
+    end: Said = [("finish", {"summary": "Nothing."})]
+    _, model, _ = run(root, tmp_path, "edit", end, model_name=name, guidance=guidance)
+    assert ("move_file" not in model.tools) == is_led
