@@ -1,4 +1,5 @@
-"""Exact search and replace: each passage must stand in the text once, and nothing else changes.
+"""Exact search and replace: a passage must stand in the text once, unless all places are meant, and
+nothing else changes.
 
 Passages are compared with every line end as \\n, since a model writes no other; what is put in
 takes the line ends of its surroundings, and lines that stay keep their own.
@@ -36,6 +37,8 @@ class Replacement:
     old: str
     """What stands in the text, whole lines or not."""
     new: str
+    everywhere: bool = False
+    """At all places where `old` stands, of which there may be more than one."""
 
 
 def replace(text: str, replacements: Sequence[Replacement]) -> str:
@@ -45,7 +48,9 @@ def replace(text: str, replacements: Sequence[Replacement]) -> str:
     overlap.
     """
     source = _Source(text)
-    spans = sorted(_span(source, each, len(replacements)) for each in replacements)
+    spans = sorted(
+        span for each in replacements for span in _spans(source, each, len(replacements))
+    )
     for (_, end, _), (start, _, new) in pairwise(spans):
         if start < end:
             raise ReplaceError(f"two replacements overlap at line {source.line_at(start)}: {new!r}")
@@ -92,25 +97,28 @@ class _Source:
         return found
 
 
-def _span(source: _Source, replacement: Replacement, num: int) -> tuple[int, int, str]:
+def _spans(source: _Source, replacement: Replacement, num: int) -> list[tuple[int, int, str]]:
     old, new = with_line_feeds(replacement.old), with_line_feeds(replacement.new)
     if not old:
         if source.flat or num > 1:
             raise ReplaceError("the text to replace is empty; give the lines that stand there now")
-        return 0, 0, new
+        return [(0, 0, new)]
     if old == new:
         raise ReplaceError("the text to replace and its replacement are the same")
     places = source.places(old)
+    if replacement.everywhere and places:
+        found = re.finditer(re.escape(old), source.flat)
+        return [(match.start(), match.end(), new) for match in found]
     if len(places) > 1:
         lines = ", ".join(str(source.line_at(place)) for place in places[:10])
         more = ", …" if len(places) > 10 else ""
         raise ReplaceError(
             f"the text to replace stands {len(places)} times, at the lines {lines}{more}; "
-            "give more of the lines around the one that you mean"
+            "give more of the lines around the one that you mean, or set everywhere"
         )
     if not places:
         raise ReplaceError(_not_found(source, old))
-    return places[0], places[0] + len(old), new
+    return [(places[0], places[0] + len(old), new)]
 
 
 def _not_found(source: _Source, old: str) -> str:

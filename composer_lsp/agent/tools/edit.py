@@ -16,6 +16,7 @@ from composer_lsp.agent.tools.tool import ToolError, tool
 class Edit:
     old: Annotated[str, "the lines as they stand there now, exactly, and enough to be unique"]
     new: Annotated[str, "what takes their place"]
+    everywhere: Annotated[bool, "at all places where `old` stands, as to rename"] = False
 
 
 @tool(only_reads=False)
@@ -24,7 +25,8 @@ async def edit_file(
     path: Annotated[str, "relative to the workspace"],
     edits: Annotated[tuple[Edit, ...], "all are made, or none"],
 ) -> str:
-    """Change a file by exact search and replace. Each `old` must stand in the file once."""
+    """Change a file by exact search and replace. Each `old` must stand in the file once, unless it is
+    to be replaced everywhere."""
     return await _edit(context, path, edits)
 
 
@@ -36,7 +38,10 @@ async def _edit(context: ToolContext, path: str, edits: Sequence[Edit]) -> str:
     if not edits:
         raise ToolError("edits is empty")
     try:
-        text = replace(file.text, [Replacement(old=each.old, new=each.new) for each in edits])
+        replacements = [
+            Replacement(old=each.old, new=each.new, everywhere=each.everywhere) for each in edits
+        ]
+        text = replace(file.text, replacements)
     except ReplaceError as error:
         raise ToolError(f"{place.path} was not changed: {error}") from error
     snapshot = await context.snapshot(place)
@@ -50,9 +55,11 @@ async def _edit_once(
     path: Annotated[str, "relative to the workspace"],
     old: Annotated[str, "the lines as they stand there now, exactly, and enough to be unique"],
     new: Annotated[str, "what takes their place"],
+    everywhere: Annotated[bool, "at all places where `old` stands, as to rename"] = False,
 ) -> str:
-    """Change a file by exact search and replace. `old` must stand in the file once."""
-    return await _edit(context, path, [Edit(old=old, new=new)])
+    """Change a file by exact search and replace. `old` must stand in the file once, unless it is to be
+    replaced everywhere."""
+    return await _edit(context, path, [Edit(old=old, new=new, everywhere=everywhere)])
 
 
 edit_file_once = dataclasses.replace(_edit_once, name=edit_file.name)

@@ -134,13 +134,13 @@ def test_a_small_model_changes_files_with_few_tools_and_a_call_each_time(
         tmp_path,
         "edit",
         [("read_file", {"path": "src/util.py"})],
-        [("edit_file", {"path": "src/util.py", "old": "'needle'", "new": "'pin'"})],
+        [("edit_file", {"path": "src/util.py", "old": "e", "new": "E", "everywhere": True})],
         [("finish", {"summary": "It is a pin now."})],
         model_name=SMALL,
     )
     assert model.tools == ["read_file", "grep", "edit_file", "write_file", "run_command", "finish"]
     assert model.must_call == [True, True, True]
-    assert finished.context.changes.text("src/util.py") == "def helper():\n    return 'pin'\n"
+    assert finished.context.changes.text("src/util.py") == ("dEf hElpEr():\n    rEturn 'nEEdlE'\n")
 
 
 def test_a_large_model_may_answer_as_soon_as_it_has_looked_something_up(

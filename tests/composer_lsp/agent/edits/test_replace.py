@@ -57,3 +57,21 @@ def test_what_does_not_fit_is_refused(pairs: list[tuple[str, str]], error: str) 
 def test_a_passage_that_overlaps_itself_is_not_unique() -> None:
     with pytest.raises(ReplaceError, match="stands 2 times"):
         edit("aaa", ("aa", "b"))
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "result"),
+    [
+        ("aaa", "aa", "b", "ba"),
+        ("one(); one()\r\none()\n", "one", "two", "two(); two()\r\ntwo()\n"),
+        ("a+b a+b", "a+b", "\\1", "\\1 \\1"),
+        ("once", "once", "x", "x"),
+    ],
+)
+def test_all_places(text: str, old: str, new: str, result: str) -> None:
+    assert replace(text, [Replacement(old=old, new=new, everywhere=True)]) == result
+
+
+def test_all_places_of_what_is_not_there() -> None:
+    with pytest.raises(ReplaceError, match="is not in the file"):
+        replace("a\n", [Replacement(old="b", new="c", everywhere=True)])
