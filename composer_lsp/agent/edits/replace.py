@@ -62,15 +62,20 @@ def replace(text: str, replacements: Sequence[Replacement]) -> str:
 
 def with_ends_of(text: str, flat: str) -> str:
     """`flat`, a changed `text` whose lines end in \\n, with line ends as `text` has them: lines that
-    stay keep theirs, new ones take the one of the lines that they replace or follow."""
+    stay keep theirs, as do lines that are replaced by as many; other new ones take the one of the lines
+    that they replace or follow."""
     if "\r" not in text:
         return flat
     lines = split_lines(text)
     usual = usual_end(lines)
     for hunk in reversed(find_hunks(with_line_feeds(text), flat)):
-        around = [*lines[hunk.start : hunk.end], *lines[max(0, hunk.start - 1) : hunk.start]]
+        replaced = lines[hunk.start : hunk.end]
+        around = [*replaced, *lines[max(0, hunk.start - 1) : hunk.start]]
         end = next((end for line in around if (end := line_end(line))), usual)
-        lines[hunk.start : hunk.end] = [_ended(line, end) for line in hunk.new]
+        ends = [end] * len(hunk.new)
+        if len(replaced) == len(hunk.new):
+            ends = [line_end(line) or end for line in replaced]
+        lines[hunk.start : hunk.end] = map(_ended, hunk.new, ends)
     return "".join(lines)
 
 
