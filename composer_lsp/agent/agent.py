@@ -29,7 +29,7 @@ from composer_lsp.agent.transcript import Header, Transcript, new_id
 from composer_lsp.agent.workspace.workspace import CodeIndex, Workspace
 from composer_lsp.config import Guidance
 
-_LED_SEARCH = {"num_results": 6, "max_lines": 40}
+_LED_SEARCH = {"num_results": 5, "max_lines": 100, "max_chars": 7000}
 
 
 @dataclass(kw_only=True)

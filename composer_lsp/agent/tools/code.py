@@ -35,7 +35,7 @@ async def semantic_search(
     results: Sequence[Mapping[str, Any]] = found["results"]
     if not results:
         return f"Nothing was found for {query}."
-    shown = _listed(context, results, MAX_RESULT_LINES)
+    shown = _listed(context, results, MAX_RESULT_LINES, context.max_result_chars)
     if any(state != "ready" for state in found["states"].values()):
         shown += "\n[the index is still being built: there may be more]"
     return shown
@@ -105,9 +105,14 @@ class Likely:
 
 
 async def likely(
-    context: ToolContext, request: str, *, num_results: int = 4, max_lines: int = 16
+    context: ToolContext,
+    request: str,
+    *,
+    num_results: int = 4,
+    max_lines: int = 16,
+    max_chars: int = 4000,
 ) -> Likely:
-    """`max_lines`: of each result. Nothing without an index."""
+    """`max_lines`: of each result; `max_chars`: of all. Nothing without an index."""
     if context.index is None:
         return Likely()
     try:
@@ -118,7 +123,7 @@ async def likely(
     results: Sequence[Mapping[str, Any]] = found["results"]
     modules = {PurePosixPath(result["path"]).stem for result in results}
     tests = [path for path in await context.files() if tested_stem(path) in modules]
-    return Likely(code=_listed(context, results, max_lines), tests=tests[:_MAX_TESTS])
+    return Likely(code=_listed(context, results, max_lines, max_chars), tests=tests[:_MAX_TESTS])
 
 
 def _index(context: ToolContext) -> CodeIndex:
@@ -131,10 +136,11 @@ def _path(context: ToolContext, result: Mapping[str, Any]) -> str:
     return context.workspace.paths.at(result["root"], result["path"]).path
 
 
-def _listed(context: ToolContext, results: Sequence[Mapping[str, Any]], max_lines: int) -> str:
-    """As many as the model has room for, the best first; the first in any case."""
+def _listed(
+    context: ToolContext, results: Sequence[Mapping[str, Any]], max_lines: int, room: int
+) -> str:
+    """As many as there is room for, in characters, the best first; the first in any case."""
     shown: list[str] = []
-    room = context.max_result_chars
     for result in results:
         path, first = _path(context, result), result["start_line"]
         lines = result["text"].splitlines()
