@@ -16,6 +16,8 @@ from composer_lsp.agent.commands.upper import DERIVED_FOLDERS
 
 _UNLOOKED = frozenset({".git", "node_modules", "site-packages", "dist-packages", "__pycache__"})
 """Packages hold certificates and test keys that are nobody's secret, and that programs need."""
+_CERTIFICATES = (".pem", ".gpg")
+"""As toolchains have them: of authorities and packagers, or for tests."""
 
 _LASTING = frozenset(
     [
@@ -48,6 +50,33 @@ def survey(roots: Sequence[Path]) -> Survey:
     found, ignore = Survey(), ComposerIgnore()
     for root in roots:
         _look_below(str(root), ignore, found)
+    return found
+
+
+def secrets_in_toolchains(folders: Iterable[Path], left_out: Iterable[Path]) -> list[Path]:
+    """Secret files and folders below `folders`, but for certificates and for what lies in
+    `left_out`."""
+    found: list[Path] = []
+    skipped = {str(folder) for folder in left_out}
+    waiting = [path for path in map(str, folders) if path not in skipped]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as scanned:
+                entries = list(scanned)
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if is_secret_folder(entry.name):
+                    found.append(Path(entry.path))
+                elif entry.name not in _UNLOOKED and entry.path not in skipped:
+                    waiting.append(entry.path)
+            elif (
+                entry.is_file(follow_symlinks=False)
+                and not entry.name.endswith(_CERTIFICATES)
+                and is_secret_file(entry.path.lstrip("/"))
+            ):
+                found.append(Path(entry.path))
     return found
 
 
@@ -142,18 +171,3 @@ def without_secrets(git_config: str) -> str:
     """A repository's configuration, without the keys and passwords that git keeps in it."""
     lines = (line for line in git_config.splitlines() if not _SECRET_KEY.match(line))
     return "".join(f"{_URL_USER.sub('://', line)}\n" for line in lines)
-
-
-def repositories(roots: Iterable[Path], home: Path) -> list[Path]:
-    """The `.git` of the roots, of the folders right in them, and of the repositories that the roots
-    lie in; not that of a home folder."""
-    found: dict[Path, None] = {}
-    for root in roots:
-        found |= dict.fromkeys(sorted(root.glob("*/.git")))
-        for folder in (root, *root.parents):
-            if home.is_relative_to(folder):
-                break
-            if (folder / ".git").exists():
-                found[folder / ".git"] = None
-                break
-    return list(found)

@@ -9,7 +9,7 @@ workspace (a Makefile, a test) it may change, as any edit of the agent may.
 Known limits: without an overlay a `.git` folder that a command makes where none was is not protected;
 with one, a folder of packages that the disk has (`node_modules`, `.venv`, `target`) can be emptied
 and not deleted; a command that is given the network reaches what listens on this machine too; a
-toolchain that appears during a run in a temporary folder or the cache is not shown in it.
+toolchain that appears during a run is not shown in it.
 """
 
 import hashlib
@@ -33,14 +33,15 @@ from composer_lsp.agent.commands.masks import (
     lasting,
     mounts_below,
     private_system_files,
-    repositories,
+    secrets_in_toolchains,
     survey,
     without_secrets,
 )
 from composer_lsp.agent.commands.overlay import Overlay
+from composer_lsp.agent.commands.repositories import repositories
 from composer_lsp.agent.commands.shared_folders import Mount, SharedFolders
 from composer_lsp.agent.commands.shell import Invocation, Limits, shell_argv
-from composer_lsp.agent.commands.toolchains import Toolchains, find_toolchains
+from composer_lsp.agent.commands.toolchains import find_toolchains, package_folders
 
 _COVERED = ("/home", "/root", "/var", "/run", "/mnt", "/media", "/srv", "/tmp")
 """People's files, and the sockets of services, which a sandbox without a network reaches too."""
@@ -91,13 +92,17 @@ class Sandbox:
         for name in (*_TEMPORARY.values(), "cache", "empty"):
             (self._scratch_path / name).mkdir()
         (self._scratch_path / "nothing").touch()
+        self._chosen = [path.resolve() for path in self._settings.read_only]
+        # Known before the first command, and no command's word changes it.
+        self._toolchains = self._find_toolchains()
+        self._shown_secrets = self._find_shown_secrets()
         self._shared = self._make_shared()
 
     def _make_shared(self) -> SharedFolders:
         sources = {Path(folder): self._scratch_path / name for folder, name in _TEMPORARY.items()}
         sources[self._home / ".cache"] = self._scratch_path / "cache"
         roots: list[Mount] = [("--bind", root, root) for root in self._roots]
-        mounts = [*roots, *self._toolchains(), *self._git(Access())]
+        mounts = [*roots, *self._toolchains, *self._git(Access())]
         return SharedFolders(sources, self._scratch_path / "nothing", mounts)
 
     def close(self) -> None:
@@ -161,13 +166,23 @@ class Sandbox:
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
         yield from self._covers()
         for mount in self._mounts(access, workspace, found):
-            if self._shared.may_mount(mount):
+            if self._shared.may_mount(mount) and self._is_plain(mount[2]):
                 yield from map(str, mount)
+
+    def _is_plain(self, place: Path) -> bool:
+        """Whether no link in the workspace leads elsewhere from a place in it."""
+        is_own = any(place.is_relative_to(root) for root in self._roots)
+        return not is_own or os.path.realpath(place) == str(place)
+
+    def _is_in_reach(self, path: Path) -> bool:
+        """Of what a link in the workspace may name as secret: system files are none."""
+        reach = (*self._roots, *self._chosen)
+        return any(path.is_relative_to(folder) for folder in reach)
 
     def _mounts(self, access: Access, workspace: Sequence[Mount], found: Survey) -> Iterator[Mount]:
         if access.network:
             yield _shown_again(Path("/etc/resolv.conf").resolve())
-        yield from self._toolchains()
+        yield from self._toolchains
         yield from workspace
         yield from self._git(access)
         yield from self._masks(found)
@@ -178,27 +193,35 @@ class Sandbox:
                 yield from ("--tmpfs", str(folder))
         yield from self._shared.arguments()
 
-    def _toolchains(self) -> Iterator[Mount]:
-        found: Toolchains = find_toolchains(
+    def _find_toolchains(self) -> tuple[Mount, ...]:
+        found = find_toolchains(
             self._roots, self._environ, self._home, self._covered, self._settings.read_only
         )
-        for folder in sorted(found.folders):
-            yield _shown_again(folder)
-        for link, target in sorted(found.links.items()):
-            if not any(link.is_relative_to(root) for root in self._roots):
-                yield ("--symlink", target, link)
+        links = sorted(found.links.items())
+        return (
+            *(_shown_again(folder) for folder in sorted(found.folders)),
+            *(("--symlink", target, link) for link, target in links),
+        )
+
+    def _find_shown_secrets(self) -> tuple[Path, ...]:
+        """Below what is shown of covered folders."""
+        shown = [path for option, _, path in self._toolchains if option != "--symlink"]
+        left_out = [*self._roots, *self._chosen, *package_folders(self._home)]
+        return (*secrets_in_toolchains(shown, left_out), *survey(self._chosen).hidden)
 
     def _git(self, access: Access) -> Iterator[Mount]:
-        for place in repositories(self._roots, self._home):
-            folder = _git_folder(place)
+        for repository in repositories(self._roots, self._home):
+            place, folder = repository.place, repository.folder
             if place != folder:
                 yield _shown_again(place)
-            yield ("--bind" if access.git else "--ro-bind", folder, folder)
-            for name in _GIT_PROTECTED if access.git else ():
-                if (folder / name).exists():
-                    yield _shown_again(folder / name)
+            protected = [folder / name for name in _GIT_PROTECTED if (folder / name).exists()]
+            # Nothing can be mounted on a link, which a command could replace.
+            is_safe = not any(path.is_symlink() for path in protected)
+            yield ("--bind" if access.git and is_safe else "--ro-bind", folder, folder)
+            if access.git and is_safe:
+                yield from map(_shown_again, protected)
             config = folder / "config"
-            if config.is_file():
+            if config.is_file() and not config.is_symlink():
                 text = without_secrets(config.read_text("utf-8", "replace"))
                 yield ("--ro-bind", self._copy(text), config)
 
@@ -213,13 +236,13 @@ class Sandbox:
         return path
 
     def _masks(self, found: Survey) -> Iterator[Mount]:
-        hidden = [*found.hidden, *private_system_files()]
-        if len(hidden) > _MAX_MASKS:
+        if len(found.hidden) > _MAX_MASKS:
             raise SandboxError(
-                f"the workspace has {len(hidden)} secret files, more than the {_MAX_MASKS} that the "
+                f"the workspace has {len(found.hidden)} secret files, more than the {_MAX_MASKS} that the "
                 "sandbox can cover; name their folders in .composerignore"
             )
-        for path in dict.fromkeys(hidden):
+        hidden = [path for path in found.hidden if self._is_in_reach(path)]
+        for path in dict.fromkeys([*hidden, *self._shown_secrets, *private_system_files()]):
             cover = self._scratch_path / ("empty" if path.is_dir() else "nothing")
             if path.exists():
                 yield ("--ro-bind", cover, path)
@@ -234,19 +257,3 @@ def _overlaid(overlay: Overlay, disk: Sequence[Path]) -> list[Mount]:
 
 def _shown_again(path: Path) -> Mount:
     return ("--ro-bind-try", path, path)
-
-
-def _git_folder(place: Path) -> Path:
-    """The repository's own folder, for a `.git` folder or the file that a work tree has in its
-    place. A file that the repository does not know of shows nothing: a command may have written
-    it."""
-    if place.is_dir():
-        return place.resolve()
-    text = place.read_text("utf-8", "replace").strip()
-    folder = Path(os.path.normpath(place.parent / text.removeprefix("gitdir: ")))
-    back, common = folder / "gitdir", folder / "commondir"
-    if not (back.is_file() and common.is_file()):
-        return place
-    if Path(back.read_text("utf-8", "replace").strip()) != place:
-        return place
-    return (folder / common.read_text("utf-8").strip()).resolve()

@@ -269,11 +269,12 @@ def tested(workspace: Path) -> Path:
 
 
 async def test_pytest_runs_from_an_environment_whose_interpreter_is_under_home(
-    boxed: Boxed, tested: Path
+    make_boxed: MakeBoxed, tested: Path
 ) -> None:
     local = tested.parent / ".local"
     base = local / "share" / "uv" / "python" / "cpython-3"
     make_venv(tested / ".venv", install(base, local / "bin" / "python3"))
+    boxed = make_boxed()
 
     for line in (".venv/bin/pytest -q", ".venv/bin/python -m pytest -q"):
         result = await boxed.run(line)

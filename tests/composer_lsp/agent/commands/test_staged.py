@@ -418,10 +418,17 @@ async def test_git_is_protected_as_ever(staging: Staging) -> None:
     assert not (staging.root / ".git" / "hooks" / "x").exists()
 
 
-async def test_pytest_runs_on_staged_code(staging: Staging) -> None:
-    root, local = staging.root, staging.root.parent / ".local"
+@pytest.fixture
+def environment(project: Path) -> Path:
+    """There when the run opens."""
+    local = project.parent / ".local"
     base = local / "share" / "uv" / "python" / "cpython-3"
-    make_venv(root / ".venv", install(base, local / "bin" / "python3"))
+    make_venv(project / ".venv", install(base, local / "bin" / "python3"))
+    return project / ".venv"
+
+
+async def test_pytest_runs_on_staged_code(environment: Path, staging: Staging) -> None:
+    root = environment.parent
     write(root, {"adds.py": "def add(a, b):\n    return a - b\n"})
     write(
         root, {"test_adds.py": "from adds import add\ndef test_it():\n    assert add(1, 2) == 3\n"}
