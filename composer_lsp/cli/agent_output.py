@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
 from composer_index.printable import printable
-from composer_lsp.agent.diff import unified
+from composer_lsp.agent.diff import shown, unified
 from composer_lsp.agent.edits.change_set import FileChange
 from composer_lsp.agent.events import (
     CallEvent,
@@ -47,8 +47,8 @@ class TerminalOutput:
     def __init__(self) -> None:
         from rich.console import Console
 
-        self._out = Console(highlight=False, soft_wrap=True)
-        self._err = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._out = Console(highlight=False, soft_wrap=True, emoji=False)
+        self._err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
         self._names: dict[str, str] = {}
         self._said = ""
         self._is_mid_output = False
@@ -60,9 +60,9 @@ class TerminalOutput:
                 self._out.print(_safe(text), end="", markup=False)
             case CallEvent(id=call, name=name, arguments=arguments):
                 self._line()
-                self._names[call] = f"{name} {_short(arguments)}"
+                self._names[call] = f"{printable(name)} {_short(arguments)}"
             case OutputEvent(text=text):
-                self._err.print(text, end="", style="dim", markup=False)
+                self._err.print(_safe(text), end="", style="dim", markup=False)
                 self._is_mid_output = not text.endswith("\n")
             case ResultEvent(id=call, text=text, is_error=is_error, duration_s=duration_s):
                 self._line()
@@ -77,7 +77,7 @@ class TerminalOutput:
                     self._err.print(line, markup=False)
             case NoticeEvent(text=text):
                 self._line()
-                self._err.print(text, style="yellow", markup=False)
+                self._err.print(_safe(text), style="yellow", markup=False)
             case EditsEvent():
                 pass  # shown as a diff when the run has ended
 
@@ -92,18 +92,19 @@ class TerminalOutput:
     def changes(self, changes: Sequence[FileChange]) -> None:
         from rich.syntax import Syntax
 
-        text = unified(changes)
+        text = shown(changes)
         if self._out.is_terminal:
             self._out.print(Syntax(text, "diff", background_color="default"))
         else:
             self._out.print(text, markup=False)
 
     def applied(self, changes: Sequence[FileChange]) -> None:
-        self._err.print(f"Changed {', '.join(change.path for change in changes)}.", markup=False)
+        paths = ", ".join(printable(change.path) for change in changes)
+        self._err.print(f"Changed {paths}.", markup=False)
 
     def error(self, text: str) -> None:
         self._line()
-        print(f"composer-lsp: {text}", file=sys.stderr)
+        print(f"composer-lsp: {_safe(text)}", file=sys.stderr)
 
     def _line(self) -> None:
         """End the line that is being streamed."""

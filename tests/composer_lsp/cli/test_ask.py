@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import select
 import subprocess
 import sys
@@ -143,9 +144,15 @@ def test_output_comes_as_json(cli: Cli, project: Path, sandboxed: None) -> None:
 
 
 def in_terminal(
-    home: Path, arguments: Sequence[str], keys: str, **variables: str
+    home: Path,
+    arguments: Sequence[str],
+    keys: str,
+    *,
+    has_stdout: bool = False,
+    **variables: str,
 ) -> tuple[int, str]:
-    """Run it with a terminal, on which a key is pressed at each question; what was shown."""
+    """Run it with a terminal, on which a key is pressed at each question; what was shown, with
+    `has_stdout` of both outputs."""
     pty = pytest.importorskip("pty")
     master, slave = pty.openpty()
     folders = {
@@ -156,7 +163,7 @@ def in_terminal(
         [sys.executable, "-m", "composer_lsp", *arguments],
         env={**os.environ, **folders, "TERM": "dumb", **variables},
         stdin=slave,
-        stdout=subprocess.DEVNULL,
+        stdout=slave if has_stdout else subprocess.DEVNULL,
         stderr=slave,
     )
     os.close(slave)
@@ -224,6 +231,20 @@ def test_changes_are_applied_at_a_key(home: Path, project: Path) -> None:
             status, shown = in_terminal(home, arguments(chat, project), key)
         assert "Apply the changes to 1 files? [y/N] " in shown
         assert (status, (project / "new.py").exists()) == (code, code == 0)
+
+
+def test_what_is_approved_cannot_move_the_cursor(home: Path, project: Path) -> None:
+    hostile = "x = 1  # :rocket: a[b:b:c]\n\x1b[2A\x1b[2K\u202e# \r# fine\n"
+    writes: Said = [
+        ("write_file", {"path": path, "text": hostile}) for path in ("b.py", "\x1b[2Kc\u202e.py")
+    ]
+    with fake_chat(writes, DONE) as chat:
+        status, shown = in_terminal(home, arguments(chat, project), "y", has_stdout=True)
+    assert status == 0, shown
+    said = re.sub(r"\x1b\[[0-9;]*m", "", shown)  # colours
+    assert "+x = 1  # :rocket: a[b:b:c]\n+\\x1b[2A\\x1b[2K\\u202e# \\r# fine\n" in said
+    assert "Changed \\x1b[2Kc\\u202e.py, b.py.\n" in said
+    assert all(line.isprintable() for line in said.split("\n")), said
 
 
 # --- Tool servers -------------------------------------------------------------------------------
