@@ -82,6 +82,8 @@ class Reply:
     """Found in `written`, and not among the calls yet."""
     unknown_tools: Sequence[str] = ()
     """Tools that are not offered, whose calls were left in the text."""
+    doubtful_tools: Sequence[str] = ()
+    """Tools whose calls were left in the text, because they may be examples."""
 
     def add(self, delta: Delta) -> None:
         self.text += delta.text

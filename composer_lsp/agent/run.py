@@ -109,6 +109,7 @@ class AgentRun:
         """What the user asked last."""
         self._was_mended = False
         self._was_told_of_unknown = False
+        self._was_told_of_doubtful = False
         self._num_malformed = 0
         self._num_cut = 0
         self._past: list[str] = []
@@ -174,7 +175,7 @@ class AgentRun:
             max_tokens=self._limits.max_reply_tokens,
             must_call=bool(self._tools) and (self._always_calls or not self._has_looked_up),
         )
-        splitter = Splitter(self._offered)
+        splitter = Splitter(self._offered, [tool.name for tool in self._tools if tool.only_reads])
         async with aclosing(deltas):
             async for delta in deltas:
                 reply.written += delta.text
@@ -185,6 +186,7 @@ class AgentRun:
         self._show(reply, splitter.flush())
         reply.take_written_calls()
         reply.unknown_tools = splitter.unknown
+        reply.doubtful_tools = splitter.doubtful
         return reply
 
     @property
@@ -246,6 +248,14 @@ class AgentRun:
             self._was_told_of_unknown = True
             names = ", ".join(self._offered)
             self._tell(f"There is no tool {reply.unknown_tools[0]!r}; there are {names}.")
+            return None
+        if reply.doubtful_tools and not self._was_told_of_doubtful:
+            self._was_told_of_doubtful = True
+            self._tell(
+                f"Your answer holds a call of {reply.doubtful_tools[0]} among other text, so it was "
+                "not carried out. If it was an example, answer again as you did. If you meant it, "
+                "answer with the call alone."
+            )
             return None
         return await self._judged(reply.text.strip())
 

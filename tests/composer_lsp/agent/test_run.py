@@ -295,6 +295,23 @@ def test_a_call_of_an_unknown_tool_in_the_text_is_told_once(run: Run) -> None:
     assert ran.outcome.text == "Then not."
 
 
+def test_a_call_that_may_be_an_example_is_carried_out_only_when_it_is_meant(run: Run) -> None:
+    call = '{"name": "write_file", "arguments": {"path": "b.py", "text": "x = 1\\n"}}'
+    example = f"So:\n```json\n{call}\n```\nis how a file is written."
+    ran = run(example, example)
+    assert "a call of write_file among other text" in ran.model.requests[1][-1]["content"]
+    assert ran.outcome.text == example
+    assert not ran.context.changes
+    ran = run(example, f"I write it:\n```json\n{call}\n```", "Done.")
+    assert ran.context.changes.text("b.py") == "x = 1\n"
+
+
+def test_a_call_that_reads_is_carried_out_among_text(run: Run) -> None:
+    call = '{"name": "read_file", "arguments": {"path": "a.py"}}'
+    ran = run(f"I look. It is quick.\n```json\n{call}\n```\nIt shows", "It returns 1 (a.py:2).")
+    assert ran.results == ["1\tdef one():\n2\t    return 1"]
+
+
 def test_endless_repetition_is_broken_off_and_told(run: Run) -> None:
     endless = "I will now do it.\n" * 5000
     ran = run(endless, endless, endless)

@@ -16,14 +16,20 @@ OFFERED: dict[str, dict[str, Any]] = {
     "read_file": {"properties": {"path": {"type": "string"}, "start_line": {"type": "integer"}}},
     "write_file": {"properties": {"path": {"type": "string"}, "text": {"type": "string"}}},
     "list_files": {"properties": {}},
+    "delete_file": {"properties": {"path": {"type": "string"}}},
 }
+ONLY_READING = ("read_file", "list_files")
 READ = {"path": "a.py", "start_line": 3}
 READ_JSON = json.dumps({"name": "read_file", "arguments": READ})
+DELETE = {"path": "a.py"}
+DELETE_JSON = json.dumps({"name": "delete_file", "arguments": DELETE})
+DELETE_FENCE = f"```json\n{DELETE_JSON}\n```"
 TEXT = 'if a < b:\n    print("</parameter>", "</tool_call>", "}", "```")\n'
 WRITE = {"path": "b.py", "text": TEXT}
 
 Calls = list[tuple[str, Any]]
 
+ONE_DELETE: Calls = [("delete_file", DELETE)]
 ONE_READ: Calls = [("read_file", READ)]
 TWO: Calls = [("read_file", READ), ("write_file", WRITE)]
 
@@ -127,7 +133,7 @@ TEXTS = {
 
 
 def split(*chunks: str) -> tuple[str, list[WrittenCall]]:
-    splitter = Splitter(OFFERED)
+    splitter = Splitter(OFFERED, ONLY_READING)
     pieces = [piece for chunk in chunks for piece in splitter.feed(chunk)]
     pieces += splitter.flush()
     text = "".join(piece for piece in pieces if isinstance(piece, str))
@@ -145,7 +151,7 @@ def pieces_of(text: str, cuts: list[int]) -> list[str]:
 
 @pytest.mark.parametrize(("text", "calls"), CALLS.values(), ids=CALLS)
 def test_a_call_is_found_and_not_shown(text: str, calls: Calls) -> None:
-    for before in ("", "I look.\n\n"):
+    for before in ("", "I look:\n\n"):
         shown, found = split(before + text)
         assert read(found) == calls
         assert shown == before
@@ -153,9 +159,9 @@ def test_a_call_is_found_and_not_shown(text: str, calls: Calls) -> None:
 
 @pytest.mark.parametrize(("text", "calls"), CALLS.values(), ids=CALLS)
 def test_nothing_of_a_call_is_shown_while_it_streams(text: str, calls: Calls) -> None:
-    splitter = Splitter(OFFERED)
-    shown = [piece for sign in "Hm.\n" + text for piece in splitter.feed(sign)]
-    assert "".join(piece for piece in shown if isinstance(piece, str)) == "Hm.\n"
+    splitter = Splitter(OFFERED, ONLY_READING)
+    shown = [piece for sign in "Hm:\n" + text for piece in splitter.feed(sign)]
+    assert "".join(piece for piece in shown if isinstance(piece, str)) == "Hm:\n"
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
@@ -180,6 +186,143 @@ def test_every_cut_end_is_text_or_a_call_that_is_refused(text: str, calls: Calls
         assert found or shown == text[:end]
 
 
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_what_is_no_call_does_not_keep_the_next_from_being_one(text: str) -> None:
+    shown, found = split(f"{text}\n\n<tool_call>{READ_JSON}</tool_call>")
+    assert read(found) == ONE_READ
+    assert shown == f"{text}\n\n"
+
+
+MARKED = (
+    f"<tool_call>{DELETE_JSON}</tool_call>",
+    "<function=delete_file><parameter=path>a.py</parameter></function>",
+    '<invoke name="delete_file"><parameter name="path">a.py</parameter></invoke>',
+    "<tool_call>delete_file<arg_key>path</arg_key><arg_value>a.py</arg_value></tool_call>",
+    f"<|channel|>commentary to=functions.delete_file<|message|>{json.dumps(DELETE)}",
+    f"[TOOL_CALLS][{DELETE_JSON}]",
+    f"[TOOL_CALLS]delete_file[ARGS]{json.dumps(DELETE)}",
+    f"<|python_tag|>{DELETE_JSON}",
+)
+
+
+@pytest.mark.parametrize("call", MARKED)
+@pytest.mark.parametrize(
+    "around",
+    [
+        "> {}",
+        "It writes:\n\n> Then\n> {}\n\nto do it.",
+        "> Then it goes on so:\n{}",
+        "  >{}",
+        'It says "{}" then.',
+        "It says '{}' then.",
+        "It says “so: {}” then.",
+        "It writes\n\n    {}\n\nto do it.",
+        "It writes\n\n\t{}",
+        "<pre>{}</pre>",
+        "It is <code>{}</code>.",
+        "<blockquote>\nThen\n{}\n</blockquote>",
+        "`{}`",
+        "```\n{}\n```",
+    ],
+)
+def test_a_call_with_its_marks_is_none_where_it_is_quoted(around: str, call: str) -> None:
+    text = around.replace("{}", call)
+    assert split(text) == (text, [])
+    assert split(*text) == (text, [])
+
+
+@pytest.mark.parametrize("call", MARKED)
+@pytest.mark.parametrize(
+    "before",
+    [
+        'It isn\'t "so" but “so”. ',
+        "I'll do it: ",
+        "> It is quoted.\n\nI do it now.\n",
+        "<pre>x</pre>\n",
+        "Put it into <code> tags.\n\n",
+        'It is 5" wide.\n',
+        "- One\n  - ",
+    ],
+)
+def test_a_call_with_its_marks_is_one_behind_a_quotation(before: str, call: str) -> None:
+    shown, found = split(before + call)
+    assert (shown, read(found)) == (before, ONE_DELETE)
+
+
+@pytest.mark.parametrize(
+    "call", [DELETE_FENCE, DELETE_JSON, f"```\n{DELETE_JSON}\n{READ_JSON}\n```"]
+)
+@pytest.mark.parametrize(
+    "around",
+    [
+        "Config:\n{}\nis an example.",
+        "Config:\n{} is an example.",
+        "{}\n\nThat is how it is called.",
+        "Here it is.\n\n{}",
+        "It is easy.\nThe call:\n{}",
+        "An example:\n{}",
+        "Do not write this:\n{}",
+        "A call looks like this:\n{}",
+        "It would be:\n{}",
+        "> I will do it:\n\n{}",
+        "# Calls\n{}",
+        f"{'So ' * 80}it is done:\n{{}}",
+        f"I do it:\n{{}}\n```json\n{READ_JSON}\n```\nor that.",
+        f"I do it:\n{{}}\n<tool_call>{READ_JSON}</tool_call> or that.",
+        "I do it:\n{}\n{}\nor not.",
+        "I do it:\n{}\n```sh\nls\n```\n",
+        "1. I do it:\n\n    {}",
+    ],
+)
+def test_a_call_without_marks_that_does_more_than_read_is_text_among_text(
+    around: str, call: str
+) -> None:
+    text = around.replace("{}", call)
+    shown, found = split(text)
+    assert [name for name, _ in read(found) if name == "delete_file"] == []
+    assert call in shown
+    assert split(*text) == (shown, found)
+
+
+@pytest.mark.parametrize("call", [DELETE_FENCE, DELETE_JSON, f"```json\n{DELETE_JSON}"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "\n\n",
+        "I will delete the file:\n",
+        "**Deleting it:**\n\n",
+        "我来删除文件：\n",
+        "<think>It would be an example.\n\nNot so.</think>\n",
+        f"{READ_JSON}\n",
+        f"<tool_call>{READ_JSON}</tool_call>\n",
+    ],
+)
+def test_a_call_without_marks_that_does_more_than_read_may_be_introduced(
+    before: str, call: str
+) -> None:
+    for text in (before + call, f"{before}{call}\n\n"):
+        assert read(split(text)[1])[-1:] == ONE_DELETE
+        assert split(*text) == split(text)
+
+
+def test_calls_without_marks_are_all_taken_or_none() -> None:
+    text = f"I do both:\n{DELETE_FENCE}\n\n```json\n{READ_JSON}\n```\n{DELETE_JSON}\n"
+    assert read(split(text)[1]) == [*ONE_DELETE, *ONE_READ, *ONE_DELETE]
+
+
+def test_a_call_without_marks_that_reads_may_stand_among_text() -> None:
+    shown, found = split(f"Let us see.\nThe file first.\n```json\n{READ_JSON}\n```\nIt shows it.")
+    assert (shown, read(found)) == ("Let us see.\nThe file first.\n", ONE_READ)
+
+
+def test_tools_are_named_whose_calls_stayed_text_among_text() -> None:
+    splitter = Splitter(OFFERED, ONLY_READING)
+    splitter.feed(f"Config:\n{DELETE_FENCE}\nis an example. > {DELETE_JSON}")
+    splitter.flush()
+    assert splitter.doubtful == ["delete_file"]
+
+
 @pytest.mark.parametrize("text", [text for text, _ in CALLS.values()] + list(TEXTS.values()))
 @given(cuts=st.lists(st.integers(min_value=0, max_value=2000), max_size=12))
 @settings(max_examples=25)
@@ -191,6 +334,7 @@ def test_any_cut_of_the_stream_gives_the_same(text: str, cuts: list[int]) -> Non
 WORDS = [
     *re.findall(r"[<|\]\[}{`\"':,=]+|[\w.]+|\s+", " ".join(text for text, _ in CALLS.values())),
     *("<think>", "</think>", "<|channel|>analysis<|message|>", "<|end|>", "~~~", "to=functions."),
+    *("> ", "\n\n", "    ", "<pre>", "</pre>", "Do:\n", DELETE_FENCE, DELETE_JSON),
     *("<tool_call>", "</tool_call>", "<function=read_file>", "<parameter=path>", "</parameter>"),
     *("</function>", '{"name": "read_file", "arguments": {', "```json\n", "[TOOL_CALLS]"),
 ]
@@ -209,7 +353,7 @@ def test_hostile_text_never_raises_and_is_cut_anywhere(words: list[str], cuts: l
 
 
 def test_text_behind_a_call_is_left_out_and_ends_the_reading() -> None:
-    splitter = Splitter(OFFERED)
+    splitter = Splitter(OFFERED, ONLY_READING)
     first = splitter.feed(f"<tool_call>{READ_JSON}</tool_call>\n<tool_response>\nmade up")
     assert [piece for piece in first if isinstance(piece, str)] == []
     assert splitter.is_over
@@ -248,7 +392,7 @@ def test_a_cut_file_is_never_written_shorter() -> None:
 
 def test_an_endless_call_costs_no_more_than_its_length() -> None:
     """250,000 pieces of an argument that does not end: seconds if each were read from the start."""
-    splitter = Splitter(OFFERED)
+    splitter = Splitter(OFFERED, ONLY_READING)
     splitter.feed('<tool_call>{"name": "write_file", "arguments": {"text": "')
     assert not any(splitter.feed("abcd") for _ in range(250_000))
     (call,) = splitter.flush()
@@ -257,6 +401,6 @@ def test_an_endless_call_costs_no_more_than_its_length() -> None:
 
 
 def test_tools_that_are_not_offered_are_named() -> None:
-    splitter = Splitter(OFFERED)
+    splitter = Splitter(OFFERED, ONLY_READING)
     splitter.feed('<tool_call>{"name": "rm", "arguments": {}}</tool_call>')
     assert splitter.unknown == ["rm"]
