@@ -6,7 +6,8 @@ user's own tools to run later is kept from it where tools run such things unaske
 read-only, and with writing allowed its hooks and configuration still are. What else lies in the
 workspace (a Makefile, a test) it may change, as any edit of the agent may.
 
-Known limits: without an overlay a `.git` folder that a command makes where none was is not protected;
+Known limits: without an overlay a `.git` folder that a command makes where none was is not protected, and beside a
+command in the background none runs once there is a secret or a `.git` that was not there before;
 with one, a folder of packages that the disk has (`node_modules`, `.venv`, `target`) can be emptied
 and not deleted; a command that is given the network reaches what listens on this machine too; a
 toolchain that appears during a run is not shown in it.
@@ -15,7 +16,8 @@ toolchain that appears during a run is not shown in it.
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +30,7 @@ from composer_lsp.agent.commands.bubblewrap import (
     identity,
 )
 from composer_lsp.agent.commands.environment import command_environment
+from composer_lsp.agent.commands.holding import holding, may_move
 from composer_lsp.agent.commands.masks import (
     Survey,
     lasting,
@@ -118,10 +121,11 @@ class Sandbox:
         *,
         is_background: bool = False,
         is_read_only: bool = False,
+        beside: Sequence[Invocation] = (),
     ) -> Invocation:
         """`cwd`: in one of the roots. `overlay`: what the command sees in their place; the folders
         with packages and caches stay the disk's, and for the background all that git ignores.
-        `is_read_only`: the roots, where there is no overlay. Looks at the disk: 10 ms and more;
+        `is_read_only`: the roots, where there is no overlay. `beside`: what runs now. Looks at the disk: 10 ms and more;
         call it in a thread. Raises: SandboxError."""
         limits = self._settings.limits
         bound = self._bubblewrap.bound
@@ -132,11 +136,16 @@ class Sandbox:
         else:
             bind = "--ro-bind" if is_read_only else "--bind"
             workspace: list[Mount] = [(bind, root, root) for root in self._roots]
+        mounts = self._placed(self._mounts(access, workspace, found), beside)
+        if is_background:
+            mounts = list(holding(mounts))
+        name = f".composer-{uuid.uuid4().hex}" if is_background else None
+        begun = Path("/tmp", name) if name else None
         argv = (
             *self._bubblewrap.argv(limits.max_processes, overlay.script if overlay else ""),
-            *self._arguments(access, workspace, found),
+            *self._arguments(access, mounts),
             *("--chdir", str(cwd.resolve()), "--"),
-            *shell_argv(line, limits, bounds_processes=bound == "rlimit"),
+            *shell_argv(line, limits, bounds_processes=bound == "rlimit", begun=begun),
         )
         return Invocation(
             argv=argv,
@@ -145,6 +154,8 @@ class Sandbox:
             limits=limits,
             is_sandboxed=True,
             is_watched=bound == "none",
+            mounts=tuple(mounts),
+            begun=self._scratch_path / _TEMPORARY["/tmp"] / name if name else None,
         )
 
     def _environment(self) -> dict[str, str]:
@@ -157,17 +168,30 @@ class Sandbox:
             "npm_config_cache": str(cache / "npm"),
         }
 
-    def _arguments(
-        self, access: Access, workspace: Sequence[Mount], found: Survey
-    ) -> Iterator[str]:
+    def _arguments(self, access: Access, mounts: Sequence[Mount]) -> Iterator[str]:
         yield from (*NAMESPACES, *identity(), *NO_CAPABILITIES)
         if not access.network:
             yield "--unshare-net"
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
         yield from self._covers()
-        for mount in self._mounts(access, workspace, found):
-            if self._shared.may_mount(mount) and self._is_plain(mount[2]):
-                yield from map(str, mount)
+        for mount in mounts:
+            yield from map(str, mount)
+
+    def _placed(self, mounts: Iterable[Mount], beside: Sequence[Invocation]) -> list[Mount]:
+        """Those that can be mounted where they belong. Raises: SandboxError."""
+        placed: list[Mount] = []
+        for mount in mounts:
+            option, source, place = mount
+            if not (self._shared.may_mount(mount) and self._is_plain(place)):
+                continue
+            if not any(may_move(running.mounts, place) for running in beside):
+                placed.append(mount)
+            elif option != "--bind" or source != place or place.name == ".git":
+                raise SandboxError(
+                    f"a command in the background could move {place}, which this one must not reach; "
+                    "stop that one first"
+                )
+        return placed
 
     def _is_plain(self, place: Path) -> bool:
         """Whether no link in the workspace leads elsewhere from a place in it."""
