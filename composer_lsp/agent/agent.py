@@ -70,8 +70,6 @@ class Agent:
     ) -> Finished:
         """`context` (see `context()`): what the run changes is seen in it while it goes on. `id`:
         the transcript's, a new one by default.
-
-        Raises: OSError where the transcript cannot be written.
         """
         git = await self._git()
         context = context or self.context()
@@ -94,7 +92,9 @@ class Agent:
             base_commit=git.commit,
             dirty_diff=git.diff,
         )
-        transcript = Transcript.begin(self.transcripts, header)
+        transcript = Transcript.begin(
+            self.transcripts, header, on_loss=lambda text: emit(NoticeEvent(text))
+        )
         try:
             outcome = await self.converse(
                 request.mode,

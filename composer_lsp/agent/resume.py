@@ -50,18 +50,19 @@ async def resume_run(
     """Go on where the transcript ends, with what the user says now, which may be nothing unless the
     run had finished. Its changes are pending again.
 
-    Raises: TranscriptError, ResumeError, OSError.
+    Raises: TranscriptError, also where another run writes it, ResumeError.
     """
     transcript = Transcript.read(path)
-    context = context or agent.context()
-    restored = await restore(transcript, context, text)
-    for name, why in restored.conflicts.items():
-        emit(NoticeEvent(f"the change to {name} is not pending any more: {why}"))
-    if paths := [change.path for change in context.changes.changes()]:
-        emit(EditsEvent(tuple(paths)))
+    transcript.on_loss = lambda text: emit(NoticeEvent(text))
     transcript.reopen()
+    context = context or agent.context()
     mode = cast("Mode", transcript.header.mode)
     try:
+        restored = await restore(transcript, context, text)
+        for name, why in restored.conflicts.items():
+            emit(NoticeEvent(f"the change to {name} is not pending any more: {why}"))
+        if paths := [change.path for change in context.changes.changes()]:
+            emit(EditsEvent(tuple(paths)))
         transcript.add("resumed", request=text)
         outcome = await agent.converse(
             mode, context, transcript, emit, restored.new, past=restored.past

@@ -14,10 +14,13 @@ The first line is the header: the request and what the workspace was. Every othe
 """
 
 import json
+import logging
 import os
 import secrets
+import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
@@ -25,12 +28,18 @@ from typing import IO, Any, cast
 from composer_lsp.agent.edits.change_set import FileChange
 from composer_lsp.agent.model import Message, Reply
 
+logger = logging.getLogger(__name__)
+
 FORMAT = 1
 """Of the file; another one is not resumed."""
 
 
 class TranscriptError(Exception):
-    """A file is no transcript that can be read; the text names it."""
+    """A file is no transcript that can be read, or another run writes it; the text names it."""
+
+
+def _log(text: str) -> None:
+    logger.warning("%s", text)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,24 +59,36 @@ class Header:
 
 @dataclass(kw_only=True)
 class Transcript:
-    """Written as it grows; what was added is on the disk when `add` returns."""
+    """Written as it grows; what was added is on the disk when `add` returns. Where it cannot be written
+    any more, it goes on in memory. No other run goes on with one that is open (on Windows nothing keeps
+    them from it)."""
 
     header: Header
     entries: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
     file: IO[str] | None = None
     path: Path | None = None
     """None: it is kept in memory alone."""
+    on_loss: Callable[[str], None] = _log
+    """Told once, when it is kept in memory alone from here on."""
 
     @classmethod
-    def begin(cls, folder: Path, header: Header) -> "Transcript":
-        """Raises: OSError."""
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    def begin(
+        cls, folder: Path, header: Header, on_loss: Callable[[str], None] = _log
+    ) -> "Transcript":
         path = folder / f"{header.id}.jsonl"
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        transcript = cls(
-            header=header, file=os.fdopen(descriptor, "w", encoding="utf-8"), path=path
-        )
+        transcript = cls(header=header, path=path, on_loss=on_loss)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError as error:
+            transcript._lose(error)
+            return transcript
+        transcript.file = os.fdopen(descriptor, "w", encoding="utf-8")
+        _lock(transcript.file)
         transcript._write({"kind": "header", "format": FORMAT, **asdict(header)})
+        if transcript.path is None:
+            with suppress(OSError):
+                path.unlink()
         return transcript
 
     @classmethod
@@ -85,13 +106,26 @@ class Transcript:
         return cls(header=header, entries=lines[1:], path=path)
 
     def reopen(self) -> None:
-        """Go on writing where it ends. Raises: OSError."""
+        """Go on writing where it ends, with what others have added meanwhile. Raises: TranscriptError
+        where another run writes it."""
         assert self.path is not None, "a transcript in memory has no end"
-        data = self.path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        self.file = self.path.open("r+", encoding="utf-8")
-        self.file.truncate(len(whole))
-        self.file.seek(0, os.SEEK_END)
+        try:
+            self.file = self.path.open("r+", encoding="utf-8")
+            _lock(self.file)
+            data = self.path.read_bytes()
+            whole = data[: data.rfind(b"\n") + 1]
+            self.file.truncate(len(whole))
+            self.file.seek(0, os.SEEK_END)
+        except BlockingIOError as error:
+            self.close()
+            raise TranscriptError(
+                f"the run {self.header.id} is going on elsewhere; stop it there, or answer what it asks"
+            ) from error
+        except OSError as error:
+            self._lose(error)
+            return
+        if whole.count(b"\n") != 1 + len(self.entries):
+            self.entries[:] = list(_objects(self.path))[1:]
 
     @property
     def messages(self) -> list[Message]:
@@ -134,7 +168,7 @@ class Transcript:
 
     def add_verdict(self, path: str, *, accepted: Sequence[int], rejected: Sequence[int]) -> None:
         """What the user made of the hunks of a file, by their number in `FileChange.hunks`. Also
-        after `close`. Raises: OSError."""
+        after `close`. Raises: TranscriptError where another run writes it by now."""
         is_closed = self.file is None and self.path is not None
         if is_closed:
             self.reopen()
@@ -143,7 +177,7 @@ class Transcript:
             self.close()
 
     def add_verdicts(self, changes: Sequence[FileChange], *, is_accepted: bool) -> None:
-        """The same for all hunks of all files. Raises: OSError."""
+        """The same for all hunks of all files. Raises: as `add_verdict`."""
         for change in changes:
             hunks = range(len(change.hunks))
             accepted, rejected = (hunks, ()) if is_accepted else ((), hunks)
@@ -155,15 +189,30 @@ class Transcript:
         self._write(entry)
 
     def close(self) -> None:
-        if self.file is not None:
-            self.file.close()
-            self.file = None
+        file, self.file = self.file, None
+        if file is not None:
+            # What `add` has written is on the disk; there is nothing else to be lost.
+            with suppress(OSError):
+                file.close()
 
     def _write(self, entry: Mapping[str, Any]) -> None:
-        if self.file is not None:
-            # ASCII: a lone surrogate of a file's text is JSON, and no UTF-8.
-            self.file.write(json.dumps(entry) + "\n")
+        if self.file is None:
+            return
+        # ASCII: a lone surrogate of a file's text is JSON, and no UTF-8.
+        line = json.dumps(entry) + "\n"
+        try:
+            self.file.write(line)
             self.file.flush()
+        except OSError as error:
+            self._lose(error)
+
+    def _lose(self, error: OSError) -> None:
+        path, self.path = self.path, None
+        self.close()
+        self.on_loss(
+            f"The transcript cannot be kept ({error.filename or path}: {error.strerror}). The run goes "
+            "on without it, and cannot be resumed when it has ended."
+        )
 
 
 def _of_reply(reply: Reply) -> dict[str, Any]:
@@ -183,6 +232,20 @@ def _of_reply(reply: Reply) -> dict[str, Any]:
 def new_id() -> str:
     """Sorts by time."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+
+
+def _lock(file: IO[str]) -> None:
+    """Until it is closed. Raises: BlockingIOError where it is locked."""
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError as error:  # a file system without locks
+        logger.warning("%s cannot be locked: %s", file.name, error.strerror)
 
 
 def _objects(path: Path) -> Iterator[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,33 @@ def test_what_is_no_transcript(runs: Runs, tmp_path: Path) -> None:
     runs.path.write_text("{}\n")
     with pytest.raises(TranscriptError):
         runs.resume("go on")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no locks")
+def test_a_run_that_goes_on_is_not_gone_on_with(runs: Runs) -> None:
+    runs.begin([EDIT], *DIED)
+    running = Transcript.read(runs.path)
+    running.reopen()
+    with pytest.raises(TranscriptError, match="is going on elsewhere"):
+        runs.resume("", "Done.")
+    assert runs.events == []  # nothing is pending twice
+    running.close()
+    assert runs.resume("", "Done.").outcome.status == "finished"
+
+
+def test_a_run_that_cannot_be_gone_on_with_is_let_go_of(runs: Runs) -> None:
+    runs.begin("Done.")
+    for _ in range(2):
+        with pytest.raises(ResumeError):
+            runs.resume("")
+
+
+def test_a_run_whose_transcript_cannot_be_kept_goes_on(runs: Runs) -> None:
+    runs.transcripts.write_text("no folder")
+    done = runs.begin([EDIT], "Done.")
+    assert (done.outcome.status, done.context.changes.text("a.py")) == ("finished", AFTER)
+    (notice,) = runs.notices
+    assert f"cannot be kept ({runs.transcripts}: File exists). The run goes on without" in notice
 
 
 def test_tests_that_passed_before_have_to_pass_again(runs: Runs) -> None:

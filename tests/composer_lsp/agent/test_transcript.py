@@ -1,4 +1,6 @@
+import os
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -53,3 +55,63 @@ def test_is_for_the_user_alone(path: Path) -> None:
 
 def test_ids_differ() -> None:
     assert len({new_id() for _ in range(20)}) == 20
+
+
+# --- Where it cannot be written -----------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_on_a_full_disk_it_goes_on_in_memory(path: Path) -> None:
+    told: list[str] = []
+    transcript = Transcript.read(path)
+    transcript.on_loss = told.append
+    transcript.file = Path("/dev/full").open("w", encoding="utf-8")  # noqa: SIM115
+    transcript.add("resumed", request="a")
+    transcript.add("resumed", request="b")
+    transcript.close()
+    transcript.add_verdict("a", accepted=[0], rejected=[])
+    assert [entry["kind"] for entry in transcript.entries[-3:]] == ["resumed", "resumed", "verdict"]
+    (text,) = told
+    assert text.startswith(f"The transcript cannot be kept ({path}: No space left on device).")
+
+
+def test_below_a_file_it_goes_on_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    told: list[str] = []
+    transcript = Transcript.begin(tmp_path / "file" / "folder", HEADER, told.append)
+    transcript.add_message({"role": "user", "content": "do it"})
+    transcript.close()
+    assert (len(transcript.messages), len(told), transcript.path) == (1, 1, None)
+
+
+def test_one_that_never_got_its_header_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int, mode: str, encoding: str) -> IO[str]:
+        os.close(descriptor)
+        return Path("/dev/full").open(mode, encoding=encoding)
+
+    if not Path("/dev/full").exists():
+        pytest.skip("no device that is always full")
+    monkeypatch.setattr(os, "fdopen", full)
+    assert Transcript.begin(tmp_path, HEADER, lambda text: None).path is None
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- One run at a time --------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no locks")
+def test_one_that_is_being_written_is_not_written_by_another(tmp_path: Path) -> None:
+    first = Transcript.begin(tmp_path, HEADER)
+    second = Transcript.read(tmp_path / "one.jsonl")
+    with pytest.raises(TranscriptError, match="the run one is going on elsewhere"):
+        second.reopen()
+    first.add_message({"role": "user", "content": "do it"})
+    first.close()
+    second.reopen()
+    assert second.messages == first.messages  # what was added since it was read
+    with pytest.raises(TranscriptError, match="is going on elsewhere"):
+        first.add_verdict("a", accepted=[0], rejected=[])
+    second.close()
+    first.add_verdict("a", accepted=[0], rejected=[])
