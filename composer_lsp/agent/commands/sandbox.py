@@ -1,17 +1,16 @@
 """A bubblewrap sandbox around a command: what it sees, what it may write, whom it may reach.
 
-It sees the system read-only, the workspace writable (or an overlay of it), a home folder with
-nothing but toolchains in it, and no secrets. Its network is its own, with nobody else on it. What it could plant for the
-user's own tools to run later is kept from it where tools run such things unasked: `.git` is
-read-only, and with writing allowed its hooks and configuration still are. What else lies in the
-workspace (a Makefile, a test) it may change, as any edit of the agent may.
+It sees the system read-only, the workspace writable (or an overlay of it), a home folder with nothing
+but toolchains in it, and no secrets. Its network is its own, with nobody else on it. What it could
+plant for the user's own tools to run later is kept from it where tools run such things unasked:
+`.git` is read-only, and with writing allowed its hooks and configuration still are. What else lies in
+the workspace (a Makefile, a test) it may change, as any edit of the agent may.
 
 Known limits: without an overlay a `.git` folder that a command makes where none was is not protected,
-and beside a command in the background none runs once there is a secret or a `.git` that was not there
-before, nor is that one kept from it;
-with one, a folder of packages that the disk has (`node_modules`, `.venv`, `target`) can be emptied
-and not deleted; a command that is given the network reaches what listens on this machine too; a
-toolchain that appears during a run is not shown in it.
+and a command in the background is not kept from a secret that is new, beside which no other command
+runs then; with one, a folder of packages that the disk has (`node_modules`, `.venv`, `target`) can be
+emptied and not deleted; a command that is given the network reaches what listens on this machine too;
+a toolchain that appears during a run is not shown in it.
 """
 
 import hashlib
@@ -127,8 +126,7 @@ class Sandbox:
         """`cwd`: in one of the roots. `overlay`: what the command sees in their place; the folders
         with packages and caches stay the disk's, and for the background all that git ignores.
         `is_read_only`: the roots, where there is no overlay. `beside`: what runs now. Looks
-        at the disk: 10 ms and more;
-        call it in a thread. Raises: SandboxError."""
+        at the disk: 10 ms and more; call it in a thread. Raises: SandboxError."""
         limits = self._settings.limits
         bound = self._bubblewrap.bound
         found = survey(self._roots)
