@@ -63,13 +63,13 @@ class RunCommands:
         notice: Callable[[str], None],
     ) -> None:
         """`watcher`: makes what gets the output of the call that runs, as it comes. `notice`: tells
-        the user what is wrong with his rules."""
+        the user what is wrong with his rules, and what commands did to his disk."""
         self.timeout_s = settings.timeout_s
         self.watcher = watcher
+        self.notice = notice
         self.started: dict[str, Started] = {}
         self._settings = settings
         self._roots = roots
-        self._notice = notice
         self._runner: CommandRunner | None = None
 
     async def runner(self) -> CommandRunner:
@@ -77,7 +77,7 @@ class RunCommands:
             return self._runner
         permissions = self._settings.permissions
         for problem in permissions.refresh(self._settings.rules):
-            self._notice(problem)
+            self.notice(problem)
         runner = CommandRunner(self._roots, permissions.approvals, settings=self._settings.sandbox)
         self._runner = runner
         await runner.open()

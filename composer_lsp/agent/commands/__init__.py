@@ -9,6 +9,7 @@ from composer_lsp.agent.commands.background import (
 )
 from composer_lsp.agent.commands.bubblewrap import SandboxError
 from composer_lsp.agent.commands.command import Command
+from composer_lsp.agent.commands.outcome import Offer
 from composer_lsp.agent.commands.parse import parse
 from composer_lsp.agent.commands.policy import Place, Policy, Verdict
 from composer_lsp.agent.commands.rules import Rule, RuleError
@@ -30,6 +31,7 @@ __all__ = [
     "CommandResult",
     "CommandRunner",
     "Limits",
+    "Offer",
     "Permission",
     "Place",
     "Policy",

@@ -10,6 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
+_FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -34,6 +35,15 @@ class RealTree:
     def make_folder(self, path: str) -> None:
         with self._parent(path, make=True) as (parent, name), suppress(FileExistsError):
             os.mkdir(name, dir_fd=parent)
+
+    def set_mode(self, path: str, mode: int) -> None:
+        """The permission bits of a file."""
+        with self._parent(path, make=False) as (parent, name):
+            descriptor = os.open(name, _FILE, dir_fd=parent)
+            try:
+                os.fchmod(descriptor, mode)
+            finally:
+                os.close(descriptor)
 
     def remove(self, path: str) -> None:
         """A file, a link, or a folder with all in it. Nothing if it is not there."""

@@ -55,11 +55,14 @@ class CommandResult:
     modes: Mapping[Path, int] = field(default_factory=dict[Path, int])
     """Permission bits that it gave to files, those in `changes` or others."""
     kept: tuple[Path, ...] = ()
-    """Files that it made or changed and that are on the disk at once, since they are no text or too
-    large to be staged. Files that git ignores are on the disk as well, and not named."""
+    """What is different on the disk at once: new files that are no text or too large to be staged,
+    and what the user agreed to."""
+    ignored: tuple[Path, ...] = ()
+    """Files that git ignores, that were there before and that it changed on the disk at once, but
+    for those in build folders; and build folders that it emptied. New ones are not named."""
     left_out: tuple[Path, ...] = ()
-    """What it did and that is nowhere now: links and special files, git folders, and what could not
-    be written."""
+    """What it did and that is nowhere now: links and special files, git folders, what could not be
+    written, and what the user did not agree to."""
 
     @property
     def is_success(self) -> bool:

@@ -1,14 +1,17 @@
 """A command from its line to its result: parsed, decided or asked about, sandboxed, run."""
 
 import asyncio
+import logging
 import os
 import shlex
 import tempfile
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeVar
 
 from composer_inference.environment import state_dir
 from composer_lsp.agent.commands.access import Access
@@ -16,7 +19,7 @@ from composer_lsp.agent.commands.approval import Approvals
 from composer_lsp.agent.commands.background import BackgroundCommands
 from composer_lsp.agent.commands.bubblewrap import Bubblewrap, SandboxError, find_bubblewrap
 from composer_lsp.agent.commands.environment import command_environment
-from composer_lsp.agent.commands.outcome import take
+from composer_lsp.agent.commands.outcome import Offer, Outcome, filled, take
 from composer_lsp.agent.commands.overlay import Overlay, Overlays
 from composer_lsp.agent.commands.parse import parse
 from composer_lsp.agent.commands.policy import Place
@@ -24,6 +27,12 @@ from composer_lsp.agent.commands.run import CommandResult, OnOutput, run_command
 from composer_lsp.agent.commands.sandbox import Sandbox, SandboxSettings
 from composer_lsp.agent.commands.shell import Invocation, plain_invocation
 from composer_lsp.agent.commands.staging import Staged
+
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+Agree = Callable[[Sequence[Offer]], Awaitable[bool]]
+"""Whether the user wants all of it."""
 
 _NO_ACCESS = Access()
 _MAX_CHECK_BYTES = 4_000_000
@@ -103,20 +112,26 @@ class CommandRunner:
         staged: Staged = _NOTHING_STAGED,
         wanted: Access = _NO_ACCESS,
         on_output: OnOutput | None = None,
+        agree: Agree | None = None,
     ) -> CommandResult:
         """`cwd`: in one of the roots. `staged`: what files are to be for it, where `shows_staged`.
+        `agree`: asked once it has ended about what cannot be taken back; None: none of it is wanted.
         Raises: RefusedError, SandboxError."""
         place, access = await self._permitted(line, cwd, wanted)
         async with self._overlay(staged) as overlay:
             invocation = await asyncio.to_thread(self._invocation, line, place, access, overlay)
+            before = set[Path]() if overlay is None else await asyncio.to_thread(filled, overlay)
             result = await run_command(invocation, timeout_s=timeout_s, on_output=on_output)
             if overlay is None:
                 return result
-            taking = asyncio.create_task(asyncio.to_thread(self._with_outcome, result, overlay))
-            try:
-                return await asyncio.shield(taking)
-            finally:
-                await asyncio.wait([taking])
+            outcome = await _to_its_end(partial(self._outcome, overlay, before))
+            for is_ignored in (False, True):
+                offers = [each for each in outcome.offers if each.is_ignored is is_ignored]
+                if offers and agree is not None and await agree(offers):
+                    await _to_its_end(partial(_do, offers, outcome))
+                else:
+                    outcome.left_out.update((offer.path, None) for offer in offers)
+            return _with_outcome(result, outcome)
 
     async def check(
         self,
@@ -223,22 +238,16 @@ class CommandRunner:
     def _make_overlay(self, staged: Staged) -> Overlay | None:
         return self._overlays.make(staged) if self._overlays is not None else None
 
-    def _with_outcome(self, result: CommandResult, overlay: Overlay) -> CommandResult:
+    def _outcome(self, overlay: Overlay, filled_before: set[Path]) -> Outcome:
         try:
-            outcome = take(overlay)
+            outcome = take(overlay, filled_before)
         except OSError as error:
             raise SandboxError(
                 f"the command has run, but what it changed cannot be read: {error}"
             ) from error
         if self._overlays is not None:
             self._overlays.staging.modes.update(outcome.modes)
-        return replace(
-            result,
-            changes=outcome.changes,
-            modes=outcome.modes,
-            kept=tuple(outcome.kept),
-            left_out=tuple(outcome.left_out),
-        )
+        return outcome
 
     def _make_sandbox(self) -> Sandbox:
         return Sandbox(
@@ -257,3 +266,34 @@ class CommandRunner:
 
     def _find_bubblewrap(self) -> Bubblewrap:
         return find_bubblewrap(self._environ.get("PATH", ""), self._roots)
+
+
+async def _to_its_end(work: Callable[[], _T]) -> _T:
+    """In a thread, also if the run is cancelled meanwhile: half of a build is no build."""
+    working = asyncio.create_task(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(working)
+    finally:
+        await asyncio.wait([working])
+
+
+def _do(offers: Sequence[Offer], outcome: Outcome) -> None:
+    for offer in offers:
+        try:
+            offer.do()
+        except OSError as error:
+            _log.warning("what a command did to %s is left out: %s", offer.path, error)
+            outcome.left_out[offer.path] = None
+        else:
+            outcome.kept.append(offer.path)
+
+
+def _with_outcome(result: CommandResult, outcome: Outcome) -> CommandResult:
+    return replace(
+        result,
+        changes=outcome.changes,
+        modes=outcome.modes,
+        kept=tuple(dict.fromkeys(outcome.kept)),
+        ignored=tuple(outcome.ignored),
+        left_out=tuple(outcome.left_out),
+    )

@@ -18,25 +18,16 @@ class Staging:
 
     def __init__(self) -> None:
         self.modes: dict[Path, int] = {}
-        """Permission bits that commands gave to files."""
+        """Permission bits that commands gave to staged files."""
         self._times_s: dict[Path, tuple[bytes, int]] = {}
 
     def write(self, uppers: Mapping[Path, Path], staged: Staged) -> dict[Path, int]:
-        """`uppers`: the upper folder of each root, all of them empty. Writes what is staged, and
-        files of the disk that a command gave other permissions. Returns the permission bits of all
-        that it wrote. Raises: OSError."""
+        """`uppers`: the upper folder of each root, all of them empty. Writes what is staged.
+        Returns the permission bits of all that it wrote. Raises: OSError."""
         written: dict[Path, int] = {}
         for path, data in staged.items():
             if data is not None:
                 written[path] = self._write(_upper_path(uppers, path), path, data)
-        for path, mode in self.modes.items():
-            if path not in staged and (data := _read(path)) is not None:
-                upper = _upper_path(uppers, path)
-                _make_parents(upper, path)
-                upper.write_bytes(data)
-                upper.chmod(mode)
-                os.utime(upper, ns=(_time_ns(path), _time_ns(path)))
-                written[path] = mode
         for path, data in staged.items():
             if data is None and _exists(path):
                 _delete(_upper_path(uppers, path), path)
@@ -89,13 +80,6 @@ def _delete(upper: Path, path: Path) -> None:
     with suppress(NotADirectoryError, FileExistsError):
         _make_parents(upper, path)
         os.mknod(upper, stat.S_IFCHR, os.makedev(0, 0))
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes() if path.is_file() and not path.is_symlink() else None
-    except OSError:
-        return None
 
 
 def _exists(path: Path) -> bool:

@@ -21,6 +21,13 @@ DERIVED_FOLDERS = frozenset(
     ]
 )
 """Made by tools and never by hand, whether git ignores them or not."""
+_BUILD_FOLDERS = DERIVED_FOLDERS | frozenset(
+    [
+        *("build", "dist", "target", "out", "obj", "coverage", "htmlcov", "_build", "CMakeFiles"),
+        *(".next", ".nuxt", ".svelte-kit", ".turbo", ".parcel-cache", ".cache", ".dart_tool"),
+    ]
+)
+"""Where git ignores them, a tool can make anew all that is in them."""
 
 _MAX_IGNORE_BYTES = 4096
 
@@ -36,6 +43,33 @@ class Entry:
 
 def is_derived(path: str) -> bool:
     return not DERIVED_FOLDERS.isdisjoint(path.split("/"))
+
+
+def build_folder(path: str) -> str | None:
+    """The outermost one that an ignored path is or lies in."""
+    parts = path.split("/")
+    number = next((n for n, part in enumerate(parts) if part in _BUILD_FOLDERS), None)
+    return None if number is None else "/".join(parts[: number + 1])
+
+
+def filled_folders(root: Path) -> set[Path]:
+    """The derived ones with something in them, in the root and right in its folders."""
+    places = [root / name for name in DERIVED_FOLDERS]
+    places += [folder / name for folder in _folders(root) for name in DERIVED_FOLDERS]
+    return {place for place in places if not is_empty(place)}
+
+
+def is_empty(folder: Path) -> bool:
+    """Or not there at all."""
+    try:
+        return not any(folder.iterdir())
+    except OSError:
+        return True
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    with os.scandir(root) as entries:
+        yield from (Path(entry) for entry in entries if entry.is_dir(follow_symlinks=False))
 
 
 def read_upper(upper: Path, root: Path) -> Iterator[Entry]:

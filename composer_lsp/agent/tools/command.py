@@ -2,6 +2,7 @@
 that; else it is on the disk."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -20,8 +21,10 @@ from composer_lsp.agent.run_commands import RunCommands, Started
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.git_secrets import secret_that_git_may_show
 from composer_lsp.agent.tools.staging import (
+    ask_to_take,
     changed_on_disk,
     files_for_command,
+    notices,
     stamps,
     take_changes,
 )
@@ -66,9 +69,12 @@ async def run_command(
             staged=staged,
             wanted=wanted,
             on_output=commands.watcher(),
+            agree=partial(ask_to_take, context),
         )
     except (RefusedError, BackgroundError, SandboxError) as error:
         raise ToolError(_refusal(error, runner)) from error
+    for notice in notices(context, result):
+        commands.notice(notice)
     notes += _count(context, command, result)
     notes += await take_changes(context, result)
     notes += await changed_on_disk(context, before)

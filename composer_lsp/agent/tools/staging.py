@@ -1,11 +1,12 @@
 """What is staged, as commands see it, and what commands make of files, staged again."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from composer_lsp.agent.commands import CommandResult, CommandRunner
+from composer_index.printable import printable
+from composer_lsp.agent.commands import CommandResult, CommandRunner, Offer
 from composer_lsp.agent.edits.change_set import EditError
 from composer_lsp.agent.edits.text_file import TextError, TextFile
 from composer_lsp.agent.tools.context import ToolContext
@@ -91,6 +92,30 @@ async def _unsaved(context: ToolContext) -> dict[Path, bytes | None]:
     return found
 
 
+async def ask_to_take(context: ToolContext, offers: Sequence[Offer]) -> bool:
+    """Whether the user wants what a command did; the offers are all of one kind."""
+    deeds: dict[str, list[str]] = {}
+    for offer in offers:
+        deeds.setdefault(offer.deed, []).append(_shown(context, offer.path))
+    told = " and ".join(f"{deed} {_listed(paths)}" for deed, paths in deeds.items())
+    why = "git ignores" if offers[0].is_ignored else "cannot be shown as a difference"
+    return await context.ask_user(f"The command {told}, which {why}. Take it?")
+
+
+def notices(context: ToolContext, result: CommandResult) -> list[str]:
+    """What the user is to know at once, since no difference will show it."""
+    told = {
+        "The command wrote to the disk": result.kept,
+        "The command changed on the disk, as git ignores it": result.ignored,
+        "What the command did here is left out": result.left_out,
+    }
+    return [
+        f"{what}: {_listed(_shown(context, path) for path in paths)}."
+        for what, paths in told.items()
+        if paths
+    ]
+
+
 async def take_changes(context: ToolContext, result: CommandResult) -> list[str]:
     """Stage what a command made of files; what of it happened, for the model."""
     changed: list[str] = []
@@ -108,7 +133,9 @@ async def take_changes(context: ToolContext, result: CommandResult) -> list[str]
         context.ledger.edited()
     notes = {
         "it changed, as if you had": changed,
-        "it wrote to the disk at once": [_shown(context, path) for path in result.kept],
+        "on the disk already, and in no difference": [
+            _shown(context, path) for path in result.kept
+        ],
         "left out, and nowhere now": left + [_shown(context, path) for path in result.left_out],
     }
     return [f"[{what}: {_listed(paths)}]" for what, paths in notes.items() if paths]
@@ -177,7 +204,7 @@ def _stamps(context: ToolContext) -> Stamps:
 
 def _shown(context: ToolContext, path: Path) -> str:
     place = context.workspace.paths.of_absolute(str(path))
-    return str(path) if place is None else place.path
+    return printable(str(path) if place is None else place.path)
 
 
 def _listed(paths: Iterable[str]) -> str:

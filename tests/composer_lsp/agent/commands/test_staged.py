@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from composer_lsp.agent.commands import (
     Approvals,
     CommandResult,
     CommandRunner,
+    Offer,
     Policy,
     Question,
     RefusedError,
@@ -51,14 +52,29 @@ class Staging:
         self.runner = runner
         self.root = root
         self.staged: dict[Path, bytes | None] = {}
+        self.offered: list[tuple[str, str, bool]] = []
+        """Path, deed, whether it is ignored."""
+        self.agrees = False
 
     def stage(self, path: str, text: str | None) -> None:
         self.staged[self.root / path] = None if text is None else text.encode()
 
     async def run(self, line: str, access: Access | None = None) -> CommandResult:
         return await self.runner.run(
-            line, self.root, timeout_s=LIMIT_S, staged=self.staged, wanted=access or Access()
+            line,
+            self.root,
+            timeout_s=LIMIT_S,
+            staged=self.staged,
+            wanted=access or Access(),
+            agree=self._agree,
         )
+
+    async def _agree(self, offers: Sequence[Offer]) -> bool:
+        self.offered += [
+            (each.path.relative_to(self.root).as_posix(), each.deed, each.is_ignored)
+            for each in offers
+        ]
+        return self.agrees
 
     def changes(self, result: CommandResult) -> dict[str, str | None]:
         return {
@@ -213,18 +229,15 @@ async def test_git_moves_a_file(staging: Staging) -> None:
 
 async def test_permissions_are_told_and_kept_for_the_next_command(staging: Staging) -> None:
     staging.stage("staged.sh", "echo staged\n")
-    first = await staging.run(
-        "chmod 755 run.sh staged.sh; echo x > x; echo 'echo new' > n; chmod +x n"
-    )
+    first = await staging.run("chmod 755 staged.sh; echo x > x; echo 'echo new' > n; chmod +x n")
     staging.staged |= first.changes
-    second = await staging.run("./run.sh; ./staged.sh; ./n")
+    second = await staging.run("./staged.sh; ./n")
 
     names = {path.name: mode for path, mode in first.modes.items()}
-    assert names == {"run.sh": 0o755, "staged.sh": 0o755, "n": 0o755}
+    assert names == {"staged.sh": 0o755, "n": 0o755}
     assert staging.changes(first) == {"x": "x\n", "n": "echo new\n"}
-    assert second.output == "ran\nstaged\nnew\n"
+    assert second.output == "staged\nnew\n"
     assert second.modes == {}
-    assert not (staging.root / "run.sh").stat().st_mode & 0o111
 
 
 async def test_permissions_of_the_disk_are_those_of_the_staged_file(staging: Staging) -> None:
@@ -316,6 +329,80 @@ async def test_what_cannot_be_staged_is_named(staging: Staging) -> None:
     assert (staging.root / "README.md").read_text() == "read me\n"
 
 
+UNSHOWABLE = {
+    "overwritten": ("printf 'b\\0c' > data.bin", "data.bin", "changed"),
+    "made a text": ("echo text > data.bin", "data.bin", "changed"),
+    "made none": ("printf 'b\\0c' > run.sh", "run.sh", "changed"),
+    "too large": ("yes | head -c 10000001 > run.sh", "run.sh", "changed"),
+    "other bytes, same text": ("printf '\\357\\273\\277echo ran\\n' > run.sh", "run.sh", "changed"),
+    "deleted": ("rm data.bin", "data.bin", "deleted"),
+    "with its folder": ("rm -r deep", "deep/data.bin", "deleted"),
+    "permissions": ("chmod 750 run.sh", "run.sh", "changed the permissions of"),
+}
+
+
+@pytest.mark.parametrize("case", UNSHOWABLE)
+@pytest.mark.parametrize("agrees", [False, True], ids=["refused", "agreed"])
+async def test_what_cannot_be_shown_is_done_once_the_user_agrees(
+    case: str, staging: Staging, *, agrees: bool
+) -> None:
+    line, path, deed = UNSHOWABLE[case]
+    for name in ("data.bin", "deep/data.bin"):
+        (staging.root / name).parent.mkdir(exist_ok=True)
+        (staging.root / name).write_bytes(b"a\0b")
+    before = tree(staging.root)
+    staging.agrees = agrees
+    result = await staging.run(line)
+
+    assert result.is_success, result.output
+    assert staging.offered == [(path, deed, False)]
+    assert (result.changes, result.modes) == ({}, {})
+    if agrees:
+        assert (staging.named(result.kept), result.left_out) == ([path], ())
+        assert tree(staging.root).get(path) != before[path]
+    else:
+        assert (result.kept, staging.named(result.left_out)) == ((), [path])
+        assert tree(staging.root) == before
+
+
+async def test_what_git_ignores_is_deleted_once_the_user_agrees(staging: Staging) -> None:
+    write(staging.root, {".gitignore": "*.db\ndata/\nbuild/\nnode_modules/\n"})
+    write(staging.root, dict.fromkeys(("prod.db", "data/deep/x", "build/x", "src/a.db"), "x"))
+    write(staging.root, {"node_modules/p/x": "x", "node_modules/q": "x"})
+    line = "rm -r prod.db data src build; rm -r node_modules/*; mkdir prod.db; echo y > prod.db/y"
+    refused = await staging.run(line)
+
+    deleted = [(path, "deleted", True) for path in ("data", "prod.db", "src/a.db")]
+    assert staging.offered == [*deleted, ("prod.db/y", "changed", True)]
+    assert staging.named(refused.left_out) == ["data", "prod.db", "prod.db/y", "src/a.db"]
+    assert staging.named(refused.ignored) == ["build", "node_modules"]
+    assert (staging.root / "data" / "deep" / "x").exists()
+    assert not (staging.root / "build").exists()
+
+    staging.agrees = True
+    agreed = await staging.run(line)
+    assert staging.named(agreed.kept) == ["data", "prod.db", "prod.db/y", "src/a.db"]
+    assert not (staging.root / "data").exists()
+    assert (staging.root / "prod.db" / "y").read_text() == "y\n"
+
+
+async def test_what_git_ignores_is_named_when_it_is_changed(staging: Staging) -> None:
+    write(staging.root, {"here.log": "x", "build/x.log": "x", "src/there.log": "x"})
+    result = await staging.run("echo y | tee here.log build/x.log new.log; mv src/there.log src/y")
+
+    assert staging.named(result.ignored) == ["here.log"]
+    assert staging.offered == [("src/there.log", "deleted", True)]
+    assert (staging.root / "here.log").read_text() == "y\n"
+
+
+async def test_a_staged_text_that_is_none_any_more_stays_as_it_is(staging: Staging) -> None:
+    staging.stage("run.sh", "echo staged\n")
+    result = await staging.run("printf 'a\\0b' > run.sh")
+
+    assert (staging.named(result.left_out), staging.offered) == (["run.sh"], [])
+    assert (staging.root / "run.sh").read_text() == "echo ran\n"
+
+
 async def test_no_more_comes_back_than_memory_holds(
     staging: Staging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,10 +425,10 @@ async def test_what_a_command_changed_is_taken_to_the_end(
     """Also when the run is stopped meanwhile: half of a build is no build."""
     taking, going_on = threading.Event(), threading.Event()
 
-    def take(overlay: Overlay) -> outcome.Outcome:
+    def take(overlay: Overlay, filled_before: set[Path]) -> outcome.Outcome:
         taking.set()
         going_on.wait(LIMIT_S)
-        return outcome.take(overlay)
+        return outcome.take(overlay, filled_before)
 
     monkeypatch.setattr(runner, "take", take)
     running = asyncio.create_task(staging.run("mkdir build; echo x > build/x"))

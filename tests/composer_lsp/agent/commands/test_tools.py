@@ -525,6 +525,48 @@ async def test_what_a_command_changes_is_staged(run: Starter) -> None:
 
 
 @pytest.mark.usefixtures("staging")
+@pytest.mark.parametrize("agrees", [False, True], ids=["refused", "agreed"])
+async def test_what_no_difference_shows_is_asked_about_and_told(
+    run: Starter, *, agrees: bool
+) -> None:
+    root, asked = run.root, list[str]()
+    (root / ".gitignore").write_text("*.db\n*.log\n")
+    for name in ("data.bin", "old.bin", "prod.db", "here.log"):
+        (root / name).write_bytes(b"a\0b")
+
+    async def answer(question: str) -> bool:
+        asked.append(question)
+        return agrees
+
+    line = run.script(
+        "printf 'c\\0d' > data.bin; rm old.bin prod.db; echo x > here.log; printf 'n\\0n' > new.bin"
+    )
+    ran = await run(command(line), "Done.", allow=("sh *",), ask_user=answer)
+
+    assert asked == [
+        "The command deleted old.bin and changed data.bin, which cannot be shown as a difference. "
+        "Take it?",
+        "The command deleted prod.db, which git ignores. Take it?",
+    ]
+    told = [each.text for each in ran.events if isinstance(each, NoticeEvent)]
+    done = "new.bin, old.bin, data.bin, prod.db" if agrees else "new.bin"
+    assert told == [
+        f"The command wrote to the disk: {done}.",
+        "The command changed on the disk, as git ignores it: here.log.",
+        *(
+            ()
+            if agrees
+            else ("What the command did here is left out: old.bin, data.bin, prod.db.",)
+        ),
+    ]
+    assert (root / "data.bin").read_bytes() == (b"c\0d" if agrees else b"a\0b")
+    assert (root / "prod.db").exists() is not agrees
+    assert (root / "new.bin").exists()
+    assert list(ran.context.changes.changes()) == []
+    assert ("left out, and nowhere now: old.bin, data.bin, prod.db" in ran.result) is not agrees
+
+
+@pytest.mark.usefixtures("staging")
 async def test_a_file_of_another_encoding_keeps_it(run: Starter) -> None:
     (run.root / "w.txt").write_bytes("\ufeffgrün\r\n".encode("utf-16-le"))
     line = run.script(
