@@ -129,7 +129,7 @@ async def take_changes(context: ToolContext, result: CommandResult) -> list[str]
             context.reads.forget(place.path)
         elif why:
             left.append(f"{place.path} ({why})")
-    if changed:
+    if changed or result.kept:
         context.ledger.edited()
     notes = {
         "it changed, as if you had": changed,

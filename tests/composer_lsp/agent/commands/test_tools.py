@@ -591,15 +591,29 @@ async def test_tests_pass_may_be_said_after_they_did(run: Starter) -> None:
         (TEST,),
         (EDIT, TEST, [("write_file", {"path": "b.py", "text": "1\n"})]),
         (EDIT, TEST, command("sh change.sh")),
+        (EDIT, TEST, command("sh new.sh")),
+        (EDIT, TEST, command("sh data.sh")),
         (EDIT, command("also/pytest")),
         (EDIT, command("./pytest | cat")),
         (command("./pytest || true"),),
     ],
-    ids=["failed", "edit", "edit by a command", "edit by the tests", "pipe", "or"],
+    ids=[
+        *("failed", "edit", "edit by a command", "new data by a command", "data by a command"),
+        *("edit by the tests", "pipe", "or"),
+    ],
 )
 async def test_tests_pass_may_not_be_said(run: Starter, replies: tuple[Said, ...]) -> None:
+    (run.root / "data.bin").write_bytes(b"a\0b")
+    (run.root / "data.sh").write_text("printf 'c\\0d' > data.bin")
+    (run.root / "new.sh").write_text("printf 'c\\0d' > new.bin")
+
+    async def agree(question: str) -> bool:
+        return True
+
     claim = "All tests pass."
-    ran = await run(*replies, claim, claim, allow=("./pytest", "also/pytest", "sh *"))
+    ran = await run(
+        *replies, claim, claim, allow=("./pytest", "also/pytest", "sh *"), ask_user=agree
+    )
     (problem,) = ran.outcome.problems
     assert problem.why == "no test command has passed since the last edit"
 
