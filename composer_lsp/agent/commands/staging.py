@@ -56,9 +56,11 @@ class Staging:
 
 
 def _upper_path(uppers: Mapping[Path, Path], path: Path) -> Path:
-    root = max(
-        (root for root in uppers if path.is_relative_to(root)), key=lambda root: len(root.parts)
-    )
+    """Raises: OSError."""
+    roots = [root for root in uppers if path.is_relative_to(root)]
+    if not roots:
+        raise PermissionError(f"{path} is outside of the workspace")
+    root = max(roots, key=lambda root: len(root.parts))
     return uppers[root] / path.relative_to(root)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from composer_index.printable import printable
 from composer_lsp.agent.commands import CommandResult, CommandRunner, Offer
-from composer_lsp.agent.edits.change_set import EditError
+from composer_lsp.agent.edits.change_set import EditError, FileChange
 from composer_lsp.agent.edits.text_file import TextError, TextFile
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.tool import ToolError
@@ -32,7 +32,7 @@ async def files_for_command(
     """
     unsaved = await _unsaved(context)
     if runner.shows_staged:
-        return {**unsaved, **_of_changes(context)}, []
+        return {**unsaved, **await _of_changes(context)}, []
     if context.changes:
         await _apply_pending(context, runner)
     notes = (
@@ -55,20 +55,32 @@ async def _apply_pending(context: ToolContext, runner: CommandRunner) -> None:
     await context.apply_pending()
 
 
-def _of_changes(context: ToolContext) -> dict[Path, bytes | None]:
+async def _of_changes(context: ToolContext) -> dict[Path, bytes | None]:
     """Raises: ToolError."""
-    locate = context.workspace.paths.locate
+    paths = context.workspace.paths
+    changes = list(context.changes.changes())
+    await _check_again(context, changes)
     staged: dict[Path, bytes | None] = {}
-    for change in context.changes.changes():
+    for change in changes:
         if change.moved_from is not None:
-            staged.setdefault(Path(locate(change.moved_from).absolute), None)
+            staged.setdefault(Path(paths.locate(change.moved_from).absolute), None)
         try:
             data = change.data()
         except TextError as error:
             raise ToolError(f"not run: {change.path} cannot be written: {error}") from error
-        place = locate(change.path)
+        place = paths.locate(change.path)
         staged[Path(place.absolute) if data is None else _written(place)] = data
     return staged
+
+
+async def _check_again(context: ToolContext, changes: Sequence[FileChange]) -> None:
+    """A folder may be a link by now. Raises: ToolError."""
+    paths = context.workspace.paths
+    names = [name for change in changes for name in (change.moved_from, change.path) if name]
+    refused = await asyncio.to_thread(paths.refused, [paths.locate(name) for name in names])
+    if refused:
+        why = "; ".join(list(refused.values())[:_MAX_PATHS])
+        raise ToolError(f"not run: it would not see all that is staged, since {why}")
 
 
 def _written(place: Place) -> Path:

@@ -37,3 +37,8 @@ def test_what_is_staged_over_a_file_is_newer_than_it(tmp_path: Path) -> None:
     on_disk_s = int((root / "a.py").stat().st_mtime)
 
     assert written_time_s(Staging(), tmp_path / "upper", root / "a.py", b"2") > on_disk_s
+
+
+def test_what_lies_in_no_root_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(PermissionError, match="outside of the workspace"):
+        Staging().write({tmp_path / "root": tmp_path / "upper"}, {tmp_path / "a.py": b"1"})

@@ -507,6 +507,25 @@ async def test_a_command_sees_what_is_staged_and_unsaved(run: Starter) -> None:
 
 
 @pytest.mark.usefixtures("staging")
+@pytest.mark.parametrize("target", ["outside", "also"])
+async def test_a_staged_file_whose_folder_became_a_link_runs_nothing(
+    target: str, run: Starter, tmp_path: Path
+) -> None:
+    (tmp_path / "outside").mkdir()
+    goal = run.root / "also" if target == "also" else tmp_path / "outside"
+
+    def plant(event: Event) -> None:
+        if isinstance(event, ResultEvent) and not (run.root / "sub").exists():
+            (run.root / "sub").symlink_to(goal)
+
+    write: Said = [("write_file", {"path": "sub/new.py", "text": "x = 3\n"})]
+    ran = await run(write, command("ls"), "Done.", on_event=plant)
+
+    assert ran.result.startswith("not run: it would not see all that is staged, since sub/new.py ")
+    assert (ran.outcome.status, list(goal.glob("new.py"))) == ("finished", [])
+
+
+@pytest.mark.usefixtures("staging")
 async def test_what_a_command_changes_is_staged(run: Starter) -> None:
     line = run.script(
         "sed -i s/2/20/ a.py; echo new > made.txt; rm README.md; printf '\\377\\0' > made.bin"
