@@ -267,6 +267,8 @@ def test_a_call_with_its_marks_is_one_behind_a_quotation(before: str, call: str)
         "> I will do it:\n\n{}",
         "# Calls\n{}",
         f"{'So ' * 80}it is done:\n{{}}",
+        f"{'x' * 199}:{'x' * 9}\n{{}}",
+        "First:\nThen:\n{}",
         f"I do it:\n{{}}\n```json\n{READ_JSON}\n```\nor that.",
         f"I do it:\n{{}}\n<tool_call>{READ_JSON}</tool_call> or that.",
         "I do it:\n{}\n{}\nor not.",
