@@ -10,37 +10,45 @@ from composer_index.parsing.grammar import load, parse_tree
 from composer_lsp.agent.commands import parse
 from composer_lsp.agent.commands.command import Program
 from composer_lsp.agent.commands.wrappers import SHELLS
+from composer_lsp.agent.testing_programs import is_test
 
-_TEST = re.compile(
-    r"""(?x)(?:\S*/)?(?:
-        (?:python[\d.]*|coverage)\s+(?:run\s+)?(?:-\S+\s+(?:[^-\s]\S*\s+)?)*?-m\s+(?:pytest|unittest|nose2)
-        | (?:(?:uv|poetry|pipenv|pdm|hatch|rye|bundle|npm|pnpm|yarn|bun|pipx)\s+(?:run|exec|dlx|x)\s+
-            | (?:npx|bunx|uvx)\s+
-          )?(?:--?\S+(?:\s+[^-\s]\S*)??\s+)*
-          (?:\S*/)?(?:pytest|py\.test|tox|nox|nose2|jest|vitest|mocha|ava|rspec|minitest|phpunit|ctest
-            |busted|bats)
-        | (?:npm|pnpm|yarn|bun|deno|cargo|go|mvnw?|gradlew?|dotnet|mix|rake|make|just|swift|zig|cabal
-            |stack|sbt|bazel|composer|hatch|pdm)\s+(?:\S+\s+)*?(?:run\s+)?(?:unit)?-?tests?(?:[:\w-]*)
-    )(?:$|\s)"""
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_CHANGES_SHELL = _names(
+    ". alias bind break builtin complete continue coproc disown enable exec exit fc hash history kill "
+    "let logout mapfile read readarray readonly return set shopt source suspend unalias unset"
 )
-"""Of a program's words."""
-_RUNS_NONE = re.compile(
-    r"(?:^|\s)(?:--collect-only|--co|--help|-h|--version|--fixtures|--markers|--list\S*|-list|--no-run"
-    r"|--setup-plan|--dry-run|--passWithNoTests)(?:$|[\s=])"
-    r"|^make\s(?:.*\s)?-n(?:$|\s)"
+"""Builtins that may decide what runs behind them, or whether anything does."""
+_SET_SAFELY = re.compile(r"-[eux]+|-[eux]*o|pipefail|errexit|nounset|xtrace")
+_ACTIVATES = re.compile(r"(?:.*/)?\.?v?env[\w.-]*/bin/activate")
+_DECIDES = re.compile(
+    r"PATH|BASH_\w+|ENV|IFS|LD_\w+|SHELLOPTS|BASHOPTS|PYTEST_\w+|G?N?U?MAKEFLAGS|MFLAGS|npm_config_\w+"
+    r"|NPM_CONFIG_\w+|GOFLAGS|MAVEN_\w+|RUBYOPT|PERL5OPT"
 )
+"""Variables that may decide what runs, or with which options."""
+_ASSIGNS = ("variable_assignment", "variable_assignments", "declaration_command")
 
 
 @lru_cache(maxsize=256)
 def runs_tests(line: str) -> bool:
-    return any(map(_is_test, parse(line).programs))
+    return any(map(is_test, parse(line).programs))
 
 
 @lru_cache(maxsize=256)
 def tells_of_tests(line: str) -> bool:
     """Whether each program of it that tests decides the line's exit code: nothing comes after it
-    but by `&&`, and no pipe, `||` or `!` takes its failure away."""
-    if any(_hides(program) for program in parse(line).programs):
+    but by `&&`, no pipe, `||` or `!` takes its failure away, and nothing before it makes its name
+    mean something else."""
+    command = parse(line)
+    assigned = [*command.assignments, *(each for p in command.programs for each in p.assignments)]
+    if (
+        command.unknown
+        or any(_DECIDES.fullmatch(assignment.name) for assignment in assigned)
+        or any(map(_hides, command.programs))
+    ):
         return False
     language = language_of("x.sh", b"")
     grammar = load(language)
@@ -51,18 +59,24 @@ def tells_of_tests(line: str) -> bool:
     return _tells(tree.root_node, source)
 
 
-def _is_test(program: Program) -> bool:
-    words = " ".join(word.source if word.text is None else word.text for word in program.words)
-    return _TEST.match(words) is not None and _RUNS_NONE.search(words) is None
-
-
 def _hides(program: Program) -> bool:
     name = program.name.rpartition("/")[2]
-    return name in SHELLS or name in ("eval", "trap", "find")
+    args = [word.text or "" for word in program.args]
+    if name == "set" and args:
+        return not all(map(_SET_SAFELY.fullmatch, args))
+    if name in (".", "source") and len(args) == 1:
+        return _ACTIVATES.fullmatch(args[0]) is None
+    if name == "printf":
+        return "-v" in args
+    return (
+        name in SHELLS
+        or name in _CHANGES_SHELL
+        or name in ("eval", "trap", "find", "xargs", "setsid")
+    )
 
 
 def _tells(node: tree_sitter.Node, source: bytes) -> bool:
-    if node.type == "command":
+    if node.type == "command" or node.type in _ASSIGNS:
         return True
     if node.type == "redirected_statement":
         body = node.child_by_field_name("body")
@@ -74,7 +88,10 @@ def _tells(node: tree_sitter.Node, source: bytes) -> bool:
             return (
                 bool(parts)
                 and between <= {";", "\n"}
-                and not any(runs_tests(_text(part, source)) for part in parts[:-1])
+                and not any(
+                    part.type == "function_definition" or runs_tests(_text(part, source))
+                    for part in parts[:-1]
+                )
                 and _tells(parts[-1], source)
             )
         case "list":
