@@ -1,6 +1,7 @@
 """Runs the calls of one turn: those that only read at the same time, the others in their order."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,13 @@ MAX_RESULT_CHARS = 30_000
 TIME_LIMIT_S = 60.0
 """Of a call that only reads. Commands have a limit of their own."""
 MAX_AT_ONCE = 8
+MAX_CALLS = 64
+"""Of one turn that are done."""
+
+_MAX_ERROR_CHARS = 300
+"""Of an error that no tool foresaw."""
+
+logger = logging.getLogger(__name__)
 
 _REFUSALS = (ToolError, ArgumentError, EditError, PathError, WorkspaceError, WorkerError)
 
@@ -48,12 +56,17 @@ class CallRunner:
     async def run(self, calls: Sequence[ToolCall]) -> list[Result]:
         """The results in the order of the calls. Cancelling it cancels what runs."""
         results: list[Result] = []
-        for only_reads, some in groupby(calls, self._only_reads):
+        for only_reads, some in groupby(calls[:MAX_CALLS], self._only_reads):
             if only_reads:
                 results += await self._at_once(list(some))
             else:
                 results += [await self._one(call) for call in some]
-        return results
+        return results + [self._dropped(call) for call in calls[MAX_CALLS:]]
+
+    def _dropped(self, call: ToolCall) -> Result:
+        self._emit(CallEvent(call.id, call.name, call.arguments))
+        text = f"not done: {MAX_CALLS} calls are done at a time; make it again if you need it still"
+        return self._ended(call, text, 0.0, is_error=True)
 
     def _only_reads(self, call: ToolCall) -> bool:
         tool = self._tools.get(call.name)
@@ -96,6 +109,10 @@ class CallRunner:
         except _REFUSALS as error:
             text, is_error = str(error), True
             is_malformed = isinstance(error, ArgumentError)
+        except Exception as error:
+            # Whatever a tool meets that it did not foresee, the run goes on without it.
+            logger.exception("the tool %s failed", call.name)
+            text, is_error = f"{call.name} failed: {_told(error)}", True
         return self._ended(
             call, text, time.monotonic() - began, is_error=is_error, is_malformed=is_malformed
         )
@@ -138,6 +155,11 @@ def cut_middle(text: str, max_chars: int) -> str:
     half = max_chars // 2
     num_cut = len(text) - 2 * half
     return f"{text[:half]}\n[cut: {num_cut:,} characters are left out here]\n{text[-half:]}"
+
+
+def _told(error: Exception) -> str:
+    lines = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:_MAX_ERROR_CHARS]}"
 
 
 def _names(tools: Mapping[str, Tool]) -> str:

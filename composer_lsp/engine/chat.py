@@ -180,7 +180,7 @@ def _deltas(event: Mapping[str, Any]) -> list[Delta]:
         fields = _object(call)
         function = _object(fields.get("function"))
         index = fields.get("index", position)
-        if not isinstance(index, int) or not 0 <= index < _MAX_CALLS:
+        if not isinstance(index, int) or not 0 <= index < _MAX_INDEX:
             raise NotAnEngineError(f"the server sent a tool call with the index {index!r}")
         found.append(
             Delta(
@@ -193,8 +193,8 @@ def _deltas(event: Mapping[str, Any]) -> list[Delta]:
     return found
 
 
-_MAX_CALLS = 64
-"""Of one reply."""
+_MAX_INDEX = 4096
+"""No reply has the tokens for so many calls; how many of them are done says who runs them."""
 
 
 def _tokens(choice: Mapping[str, Any]) -> list[Token]:
