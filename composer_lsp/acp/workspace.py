@@ -12,7 +12,8 @@ from composer_lsp.agent.edits.anchor import AnchorError, carry_over
 from composer_lsp.agent.edits.change_set import FileChange, Snapshot
 from composer_lsp.agent.edits.replace import with_ends_of
 from composer_lsp.agent.edits.text_file import TextError, TextFile
-from composer_lsp.agent.workspace.directory import DirectoryWorkspace, write
+from composer_lsp.agent.workspace.directory import DirectoryWorkspace
+from composer_lsp.agent.workspace.entries import write
 from composer_lsp.agent.workspace.paths import PathError, Paths, Place
 from composer_lsp.agent.workspace.workspace import ConflictError, Diagnostic, WorkspaceError
 
@@ -172,9 +173,12 @@ class ClientWorkspace:
         source = self._paths.locate(change.moved_from) if change.moved_from else place
         for each in {place, source}:
             await asyncio.to_thread(self._paths.check, each, may_be_ignored=True)
-        now = (await self.read(source)).file
+        read = await self.read(source)
+        now = read.file
         if change.moved_from and (await self.read(place)).file is not None:
             raise AnchorError("it exists by now")
+        if change.writes_in_place and read.link != change.link:
+            raise AnchorError("it is a link by now, or leads elsewhere")
         after = _carried(change, now)
         if self._can_write(change, now, after):
             assert after is not None
@@ -195,6 +199,7 @@ class ClientWorkspace:
             and self._files.writes_files
             and after is not None
             and change.moved_from is None
+            and change.link is None
             and all(each is None or _is_plain(each) for each in (now, change.like))
             and _is_plain(TextFile(text=after))
         )

@@ -166,7 +166,7 @@ class SelectionEditor:
     ) -> None:
         selection = _selection(request)
         new = replacement(reply.text, lines, selection.path)
-        place = self.workspace.paths.locate(selection.path)
+        place = await context.place(selection.path)
         snapshot = await context.snapshot(place)
         text = snapshot.file.text if snapshot.file else ""
         if split_lines(with_line_feeds(text)) != list(lines.lines):

@@ -50,7 +50,14 @@ class ToolContext:
     """Ignored files that the user let be read in this run."""
 
     async def place(self, path: str) -> Place:
-        """Of a path that may be read. Asks the user about one that git ignores. Raises: PathError."""
+        """Of a path that may be read; of a link, that of the file it leads to. Asks the user about one
+        that git ignores. Raises: PathError."""
+        place = await self.entry(path)
+        # What was staged by the link's own name, its deletion, is told by that name.
+        return place if place.path in self.changes else self.workspace.paths.followed(place)
+
+    async def entry(self, path: str) -> Place:
+        """As `place`, but of a link itself: what is deleted or moved is the link."""
         place = self.workspace.paths.locate(path)
         try:
             await asyncio.to_thread(self.workspace.paths.check, place)

@@ -10,7 +10,7 @@ from lsprotocol import types
 from composer_lsp.agent.edits.anchor import AnchorError, carry_over
 from composer_lsp.agent.edits.change_set import FileChange, Snapshot
 from composer_lsp.agent.edits.text_file import TextError, TextFile
-from composer_lsp.agent.workspace.directory import DirectoryWorkspace, read_snapshot
+from composer_lsp.agent.workspace.directory import DirectoryWorkspace, read_snapshot, refused
 from composer_lsp.agent.workspace.paths import Paths, Place
 from composer_lsp.agent.workspace.workspace import (
     ConflictError,
@@ -64,7 +64,7 @@ class EditorWorkspace:
         return self._paths
 
     async def read(self, place: Place) -> Snapshot:
-        document = self._open().get(place)
+        document = self._open().get(self._paths.followed(place))
         if document is None:
             return await self._disk.read(place)
         on_disk = await self._on_disk(place)
@@ -73,7 +73,7 @@ class EditorWorkspace:
             file = on_disk.file
         else:
             file = _unsaved(text, on_disk.file)
-        return Snapshot(file=file, version=document.version, mode=on_disk.mode)
+        return Snapshot(file=file, version=document.version, mode=on_disk.mode, link=on_disk.link)
 
     async def files(self) -> Sequence[str]:
         listed = set(await self._disk.files())
@@ -117,7 +117,7 @@ class EditorWorkspace:
         carried = await self.carried_over(changes)
         if needs_confirmation and not self.can_confirm:
             raise WorkspaceError("this editor cannot show changes for a review")
-        texts = [self._text_change(change) for change in carried]
+        texts = [each for change in carried for each in self._text_changes(change)]
         if self._client.has_document_changes and self._client.has_resource_operations:
             edit = workspace_edit(
                 texts,
@@ -129,17 +129,11 @@ class EditorWorkspace:
             await self._send(edit, label)
             return
         # What such a client cannot do is done on the disk, before its part: that can be refused.
-        by_editor = [
-            each
-            for each in texts
-            if each.before is not None and each.after is not None and each.moved_from is None
-        ]
-        paths = {self._paths.locate(change.path).absolute: change for change in carried}
-        names = {each.path for each in by_editor}
-        rest = [change for path, change in paths.items() if path not in names]
-        await self._disk.apply(rest, label=label)
+        by_editor = [each for each in carried if each.writes_in_place and each.link is None]
+        await self._disk.apply([each for each in carried if each not in by_editor], label=label)
         if by_editor:
-            await self._send(plain_edit(by_editor, self._documents().encoding), label)
+            texts = [each for change in by_editor for each in self._text_changes(change)]
+            await self._send(plain_edit(texts, self._documents().encoding), label)
 
     async def _send(self, edit: types.WorkspaceEdit, label: str) -> None:
         if (refusal := await self._client.apply_edit(edit, label)) is not None:
@@ -156,13 +150,13 @@ class EditorWorkspace:
 
     async def carried_over(self, changes: Sequence[FileChange]) -> list[FileChange]:
         """The changes, made to what the files are now. Raises: ConflictError."""
-        conflicts: dict[str, str] = {}
+        conflicts = await asyncio.to_thread(refused, self._paths, changes)
         found: list[FileChange] = []
         for change in changes:
             try:
                 found.append(await self._carried_over(change))
             except (AnchorError, TextError, WorkspaceError) as error:
-                conflicts[change.path] = str(error)
+                conflicts.setdefault(change.path, str(error))
         if conflicts:
             raise ConflictError(conflicts)
         return found
@@ -179,6 +173,8 @@ class EditorWorkspace:
             return change
         if now.file is None:
             raise AnchorError("it is gone")
+        if change.writes_in_place and now.link != change.link:
+            raise AnchorError("it is a link by now, or leads elsewhere")
         if change.after is None and now.file.text != change.before.text:
             raise AnchorError("it changed meanwhile")
         after = change.after
@@ -187,24 +183,36 @@ class EditorWorkspace:
             now.file.encode(after)
         return replace(change, before=now.file, after=after, version=now.version, mode=now.mode)
 
-    def _text_change(self, change: FileChange) -> TextChange:
+    def _text_changes(self, change: FileChange) -> list[TextChange]:
+        place = self._paths.locate(change.path)
         origin = change.moved_from
-        return TextChange(
-            path=self._paths.locate(change.path).absolute,
+        whole = TextChange(
+            path=place.absolute,
             before=None if change.before is None else change.before.text,
             after=change.after,
             version=change.version,
             moved_from=None if origin is None else self._paths.locate(origin).absolute,
         )
+        if not change.writes_in_place:
+            return [whole]
+        if change.link is not None:
+            # An edit of the link's text would be one of the file that it leads to.
+            return [replace(whole, after=None), replace(whole, before=None, version=None)]
+        document = self._open().get(place)
+        path = None if document is None else local_path(document.uri)
+        return [replace(whole, path=path or place.absolute)]
 
     def _open(self) -> dict[Place, Document]:
+        """By the file itself, also where the editor knows it by a link alone."""
         found: dict[Place, Document] = {}
+        linked: dict[Place, Document] = {}
         for document in self._documents().text_documents.values():
             path = local_path(document.uri)
             place = None if path is None else self._paths.of_absolute(path)
             if place is not None and isinstance(document, Document):
-                found[place] = document
-        return found
+                leads_to = self._paths.followed(place)
+                (found if leads_to == place else linked)[leads_to] = document
+        return {**linked, **found}
 
     async def _on_disk(self, place: Place) -> Snapshot:
         try:

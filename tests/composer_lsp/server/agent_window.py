@@ -115,7 +115,7 @@ class Buffers:
 
     def apply(self, params: Any) -> Any:
         for change in params["edit"]["documentChanges"]:
-            uri = change.get("uri") or change["textDocument"]["uri"]
+            uri = change.get("uri") or change.get("newUri") or change["textDocument"]["uri"]
             if not self.skips(uri):
                 self._apply(change)
         return {"applied": True}

@@ -435,3 +435,71 @@ async def test_a_client_that_knows_no_lens_refresh_stays_well(
         assert (await client.command("composer.status"))["state"] == "idle"
         errors = [each for each in client.all("window/logMessage") if each["type"] == 1]
         assert errors == []
+
+
+async def test_an_edit_goes_to_the_buffer_that_has_the_file_open_by_a_link(
+    open_window: OpenWindow, root: Path
+) -> None:
+    link = root / "link.py"
+    link.symlink_to("shop.py")
+    unsaved = "# unsaved\n" + TEXT
+    edits: Said = [edit("link.py", 3), edit("shop.py", 12)]
+    async with open_window(edits, DONE) as (client, _):
+        buffers = Buffers(client)
+        uri = buffers.open(link, unsaved)
+        run = (await client.command("composer.edit", "Raise it."))["run"]
+        await client.command("composer.accept", run)
+        assert buffers.texts[uri] == changed(unsaved, 3, 12)
+        assert (root / "shop.py").read_text() == TEXT
+
+
+async def test_a_link_is_deleted_moved_and_replaced_itself(
+    open_window: OpenWindow, root: Path
+) -> None:
+    for name in ("one.py", "two.py", "three.py"):
+        (root / name).symlink_to("shop.py")
+    calls: Said = [
+        ("delete_file", {"path": "one.py"}),
+        ("move_file", {"path": "two.py", "target": "there.py"}),
+        ("delete_file", {"path": "three.py"}),
+        ("write_file", {"path": "three.py", "text": "plain\n"}),
+    ]
+    async with open_window(calls, DONE) as (client, _):
+        Buffers(client)
+        run = (await client.command("composer.edit", "Tidy up."))["run"]
+        await client.command("composer.accept", run)
+        assert (root / "shop.py").read_text() == TEXT
+        assert (root / "there.py").samefile(root / "shop.py")
+        assert (root / "three.py").read_text() == "plain\n"
+        assert not (root / "three.py").is_symlink()
+        assert not (root / "one.py").is_symlink()
+
+
+async def test_a_file_takes_the_place_of_a_deleted_one(open_window: OpenWindow, root: Path) -> None:
+    (root / "old.py").write_text("old\n")
+    calls: Said = [
+        ("delete_file", {"path": "old.py"}),
+        ("move_file", {"path": "shop.py", "target": "old.py"}),
+    ]
+    async with open_window(calls, DONE) as (client, _):
+        Buffers(client)
+        run = (await client.command("composer.edit", "Tidy up."))["run"]
+        await client.command("composer.accept", run)
+        assert (root / "old.py").read_text() == TEXT
+        assert not (root / "shop.py").exists()
+
+
+@pytest.mark.parametrize("capabilities", [EDITOR, PLAIN], ids=["editor", "plain"])
+async def test_nothing_is_written_where_a_folder_became_a_link(
+    open_window: OpenWindow, root: Path, directory: Path, capabilities: Any
+) -> None:
+    outside = directory / "outside"
+    outside.mkdir()
+    calls: Said = [("write_file", {"path": "sub/new.py", "text": "x\n"})]
+    async with open_window(calls, DONE, capabilities=capabilities) as (client, _):
+        Buffers(client)
+        run = (await client.command("composer.edit", "Make it."))["run"]
+        (root / "sub").symlink_to(outside)
+        with pytest.raises(LspError, match="reached by a link"):
+            await client.command("composer.accept", run)
+        assert not (outside / "new.py").exists()
