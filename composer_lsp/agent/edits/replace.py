@@ -61,9 +61,10 @@ def replace(text: str, replacements: Sequence[Replacement]) -> str:
 
 
 def with_ends_of(text: str, flat: str) -> str:
-    """`flat`, a changed `text` whose lines end in \\n, with line ends as `text` has them: lines that
-    stay keep theirs, as do lines that are replaced by as many; other new ones take the one of the lines
-    that they replace or follow."""
+    """`flat`, a changed `text` whose own line ends do not count, with line ends as `text` has them:
+    lines that stay keep theirs, as do lines that are replaced by as many; other new ones take the one
+    of the lines that they replace or follow."""
+    flat = with_line_feeds(flat)
     if "\r" not in text:
         return flat
     lines = split_lines(text)
