@@ -7,11 +7,11 @@ from pathlib import Path
 
 from composer_index.printable import printable
 from composer_lsp.agent.commands import CommandResult, CommandRunner, Offer
-from composer_lsp.agent.edits.change_set import EditError, FileChange
+from composer_lsp.agent.edits.change_set import EditError, FileChange, Snapshot
 from composer_lsp.agent.edits.text_file import TextError, TextFile
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.tool import ToolError
-from composer_lsp.agent.workspace.paths import PathError, Place
+from composer_lsp.agent.workspace.paths import Place
 from composer_lsp.agent.workspace.workspace import WorkspaceError
 
 _MAX_PATHS = 20
@@ -91,16 +91,17 @@ def _written(place: Place) -> Path:
 async def _unsaved(context: ToolContext) -> dict[Path, bytes | None]:
     """Raises: ToolError, WorkspaceError."""
     paths = context.workspace.paths
+    texts = {paths.locate(path): text for path, text in (await context.workspace.unsaved()).items()}
+    refused = await asyncio.to_thread(paths.refused, texts)
     found: dict[Path, bytes | None] = {}
-    for path, text in (await context.workspace.unsaved()).items():
-        place = paths.locate(path)
-        if await _why_hidden(context, place) is not None:
+    for place, text in texts.items():
+        if place in refused:
             continue
         file = (await context.snapshot(place)).file or TextFile(text="")
         try:
             found[_written(place)] = file.encode(text)
         except TextError as error:
-            raise ToolError(f"not run: {path} cannot be saved: {error}") from error
+            raise ToolError(f"not run: {place.path} cannot be saved: {error}") from error
     return found
 
 
@@ -132,10 +133,16 @@ async def take_changes(context: ToolContext, result: CommandResult) -> list[str]
     """Stage what a command made of files; what of it happened, for the model."""
     changed: list[str] = []
     left: list[str] = []
+    places = await asyncio.to_thread(_places, context, result.changes)
+    refused = await asyncio.to_thread(
+        context.workspace.paths.refused, filter(None, places.values())
+    )
     for path, data in sorted(result.changes.items()):
-        place = context.workspace.paths.of_absolute(str(path))
+        place = places[path]
         if place is None:
             left.append(f"{path} (it is outside of the workspace)")
+        elif place in refused:
+            left.append(f"{place.path} ({refused[place]})")
         elif (why := await _stage(context, place, data, result.modes.get(path))) is None:
             changed.append(place.path)
             context.reads.forget(place.path)
@@ -153,17 +160,18 @@ async def take_changes(context: ToolContext, result: CommandResult) -> list[str]
     return [f"[{what}: {_listed(paths)}]" for what, paths in notes.items() if paths]
 
 
+def _places(context: ToolContext, paths: Iterable[Path]) -> dict[Path, Place | None]:
+    return {path: context.workspace.paths.of_absolute(str(path)) for path in paths}
+
+
 async def _stage(
     context: ToolContext, place: Place, data: bytes | None, mode: int | None
 ) -> str | None:
     """None once it is staged; else why not, empty if nothing is different."""
-    if (why := await _why_hidden(context, place)) is not None:
-        return why
     try:
         snapshot = await context.snapshot(place)
-        now = await context.file(place)
         text = None if data is None else TextFile.decode(data).text
-        if text == (None if now is None else now.text):
+        if text == _text_now(context, place, snapshot):
             return ""
         if text is not None and (snapshot.file or TextFile(text="")).encode(text) != data:
             return "it is in another encoding"
@@ -175,12 +183,10 @@ async def _stage(
     return None
 
 
-async def _why_hidden(context: ToolContext, place: Place) -> str | None:
-    try:
-        await asyncio.to_thread(context.workspace.paths.check, place, may_be_ignored=True)
-    except PathError as error:
-        return str(error)
-    return None
+def _text_now(context: ToolContext, place: Place, snapshot: Snapshot) -> str | None:
+    if place.path in context.changes:
+        return context.changes.text(place.path)
+    return snapshot.file.text if snapshot.file else None
 
 
 async def stamps(context: ToolContext, runner: CommandRunner) -> Stamps | None:
