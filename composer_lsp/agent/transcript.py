@@ -19,8 +19,8 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
@@ -126,6 +126,17 @@ class Transcript:
             return
         if whole.count(b"\n") != 1 + len(self.entries):
             self.entries[:] = list(_objects(self.path))[1:]
+
+    @contextmanager
+    def held(self) -> Generator[None, None, None]:
+        """Open again, so that no other run goes on with it meanwhile. Raises: TranscriptError where one
+        does."""
+        if self.path is not None:
+            self.reopen()
+        try:
+            yield
+        finally:
+            self.close()
 
     @property
     def messages(self) -> list[Message]:

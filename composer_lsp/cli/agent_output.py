@@ -21,7 +21,7 @@ from composer_lsp.agent.events import (
 )
 
 if TYPE_CHECKING:
-    from composer_lsp.agent.agent import Finished
+    from composer_lsp.agent.run import Outcome
 
 _MAX_ARGUMENTS = 100
 _MARKS = {"todo": " ", "doing": ">", "done": "x"}
@@ -30,7 +30,11 @@ _MARKS = {"todo": " ", "doing": ">", "done": "x"}
 class Output(Protocol):
     def event(self, event: Event) -> None: ...
 
-    def outcome(self, finished: "Finished") -> None: ...
+    def outcome(self, outcome: "Outcome", transcript: str) -> None:
+        """`transcript`: its id; empty where it is not kept."""
+        ...
+
+    def stopped(self, outcome: "Outcome", transcript: str) -> None: ...
 
     def changes(self, changes: Sequence[FileChange]) -> None:
         """Before they are applied."""
@@ -81,13 +85,15 @@ class TerminalOutput:
             case EditsEvent():
                 pass  # shown as a diff when the run has ended
 
-    def outcome(self, finished: "Finished") -> None:
-        outcome = finished.outcome
+    def outcome(self, outcome: "Outcome", transcript: str) -> None:
         if outcome.text.strip() != self._said.strip():
             self._line()
             style = None if outcome.status == "finished" else "yellow"
             self._out.print(_safe(outcome.text), style=style, markup=False)
         self._line()
+
+    def stopped(self, outcome: "Outcome", transcript: str) -> None:
+        self.event(NoticeEvent(outcome.text))
 
     def changes(self, changes: Sequence[FileChange]) -> None:
         from rich.syntax import Syntax
@@ -120,14 +126,10 @@ class JsonOutput:
         kind = type(event).__name__.removesuffix("Event").lower()
         _print({"kind": kind, **asdict(event)})
 
-    def outcome(self, finished: "Finished") -> None:
-        _print(
-            {
-                "kind": "outcome",
-                **asdict(finished.outcome),
-                "transcript": finished.transcript.header.id,
-            }
-        )
+    def outcome(self, outcome: "Outcome", transcript: str) -> None:
+        _print({"kind": "outcome", **asdict(outcome), "transcript": transcript})
+
+    stopped = outcome
 
     def changes(self, changes: Sequence[FileChange]) -> None:
         _print({"kind": "diff", "text": unified(changes)})

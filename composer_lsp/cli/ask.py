@@ -1,30 +1,25 @@
-"""`composer-lsp ask|plan|edit|fix|test "…"`: the agent in a terminal, on a folder."""
+"""`composer-lsp ask|edit|fix|test "…"`: the agent in a terminal, on a folder."""
 
 import argparse
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from composer_lsp.cli.agent_output import JsonOutput, Output, TerminalOutput
-from composer_lsp.cli.terminal import can_ask, confirmed
+from composer_lsp.cli.terminal import can_ask, confirmed, stop_at_signals
 from composer_lsp.config import AgentSettings, EngineSettings, Guidance, IndexSettings, Settings
 
 if TYPE_CHECKING:
-    from composer_lsp.agent.agent import Agent, Finished
-    from composer_lsp.agent.events import Event
-    from composer_lsp.agent.tools.context import ToolContext
+    from composer_lsp.agent.agent import Agent
     from composer_lsp.agent.workspace.workspace import CodeIndex
+    from composer_lsp.cli.agent_run import Beginning
     from composer_lsp.engine.chat import ConfiguredChatModel
 
-    Start = Callable[[Agent, ToolContext, Callable[[Event], None], str], Awaitable[Finished]]
-    """Begins a run, or goes on with one; the text is the model's name."""
-
-_NOT_FINISHED = 1
 _FAILED = 2
-_NOT_APPLIED = 3
+_INTERRUPTED = 130
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,25 +66,32 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = (
         "Exit status: 0 when the run finished and its changes, if any, were applied; 1 when it did "
-        "not finish; 2 when it failed; 3 when its changes were not applied."
+        "not finish; 2 when it failed; 3 when its changes were not applied; 130 when it was stopped, by "
+        "Ctrl-C or a signal. What it did is kept: `composer-lsp transcript resume last` goes on with it."
+    )
+    parser.set_defaults(carry_out=False)
+
+
+def add_carry_out(parser: argparse.ArgumentParser) -> None:
+    """For a run that plans."""
+    parser.add_argument(
+        "--carry-out",
+        action="store_true",
+        help="carry the plan out without asking; its changes are asked about all the same",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     from composer_lsp.agent.prompt.system import Request
+    from composer_lsp.cli.agent_run import of_request
 
-    request = Request(mode=args.command, text=" ".join(args.request))
-
-    async def start(
-        agent: "Agent", context: "ToolContext", emit: "Callable[[Event], None]", model: str
-    ) -> "Finished":
-        return await agent.run(request, emit, model_name=model, context=context)
-
-    return run_in_terminal(args, request.text, start)
+    return run_in_terminal(
+        args, of_request(Request(mode=args.command, text=" ".join(args.request)))
+    )
 
 
-def run_in_terminal(args: argparse.Namespace, label: str, start: "Start") -> int:
-    """The exit code of a run on `args.root`, whose changes are applied under `label`."""
+def run_in_terminal(args: argparse.Namespace, beginning: "Beginning") -> int:
+    """The exit code of a run on `args.root`."""
     from composer_inference.endpoint import EndpointError
     from composer_lsp.agent.commands import Rule, RuleError
     from composer_lsp.agent.mcp.configuration import ServerError, of_file
@@ -105,62 +107,42 @@ def run_in_terminal(args: argparse.Namespace, label: str, start: "Start") -> int
     try:
         args.allow = [Rule("allow", pattern) for pattern in args.allow]
         args.mcp_config = [] if args.mcp_config is None else [of_file(args.mcp_config)]
-        return asyncio.run(_run(args, label, start, output))
+        return asyncio.run(_run(args, beginning, output))
+    except asyncio.CancelledError:
+        return _INTERRUPTED
     except RuleError as error:
         output.error(f"--allow: {error}")
         return _FAILED
     except ServerError as error:
         output.error(f"--mcp-config: {error}")
         return _FAILED
-    except (EngineError, EndpointError, WorkspaceError, ResumeError, TranscriptError) as error:
+    except BrokenPipeError:
+        raise
+    except (
+        EngineError,
+        EndpointError,
+        WorkspaceError,
+        ResumeError,
+        TranscriptError,
+        OSError,
+    ) as error:
         output.error(str(error))
         return _FAILED
 
 
-async def _run(args: argparse.Namespace, label: str, start: "Start", output: Output) -> int:
-    async with _model(args) as model, _index(args) as index:
-        agent = _agent(args, model, index)
-        name = await model.name()
-        context = agent.context()
-        context.apply_pending = lambda: _apply_pending(agent, context, output, label)
-        finished = await start(agent, context, output.event, name)
-        output.outcome(finished)
-        is_applied = await _apply(agent, finished, output, is_agreed=args.yes)
-    match finished.outcome.status:
-        case "finished":
-            return 0 if is_applied else _NOT_APPLIED
-        case "failed":
-            return _FAILED
-        case _:
-            return _NOT_FINISHED
+async def _run(args: argparse.Namespace, beginning: "Beginning", output: Output) -> int:
+    from composer_lsp.cli.agent_run import TerminalRun
 
-
-async def _apply(agent: "Agent", finished: "Finished", output: Output, *, is_agreed: bool) -> bool:
-    """Whether nothing is left to apply. Raises: WorkspaceError."""
-    changes = list(finished.context.changes.changes())
-    if not changes:
-        return True
-    output.changes(changes)
-    if not is_agreed and not await confirmed(f"Apply the changes to {len(changes)} files?"):
-        if can_ask():
-            finished.transcript.add_verdicts(changes, is_accepted=False)
-        return False
-    await agent.workspace.apply(changes, label=finished.transcript.header.request)
-    finished.transcript.add_verdicts(changes, is_accepted=True)
-    output.applied(changes)
-    return True
-
-
-async def _apply_pending(
-    agent: "Agent", context: "ToolContext", output: Output, label: str
-) -> None:
-    """Before a command that sees the disk alone. Raises: WorkspaceError."""
-    changes = list(context.changes.changes())
-    output.changes(changes)
-    await agent.workspace.apply(changes, label=label)
-    for change in changes:
-        context.changes.reject(change.path)
-    output.applied(changes)
+    stop_at_signals()
+    async with _model(args) as model, _index(args, output) as index:
+        run = TerminalRun(
+            agent=_agent(args, model, index),
+            model=await model.name(),
+            output=output,
+            applies=args.yes,
+            carries_out=args.carry_out,
+        )
+        return await run.run(beginning)
 
 
 def _agent(
@@ -215,7 +197,10 @@ async def _model(args: argparse.Namespace) -> "AsyncGenerator[ConfiguredChatMode
 
 
 @asynccontextmanager
-async def _index(args: argparse.Namespace) -> "AsyncGenerator[CodeIndex | None, None]":
+async def _index(
+    args: argparse.Namespace, output: Output
+) -> "AsyncGenerator[CodeIndex | None, None]":
+    from composer_lsp.agent.events import NoticeEvent
     from composer_lsp.index.service import IndexService
 
     if args.no_index:
@@ -223,8 +208,14 @@ async def _index(args: argparse.Namespace) -> "AsyncGenerator[CodeIndex | None, 
         return
     service = IndexService(_Folder(args.root))
     try:
-        await service.refresh()
-        yield service
+        try:
+            await service.refresh()
+        except OSError as error:
+            why = f"there is no index ({error}); code is found by text and names alone"
+            output.event(NoticeEvent(why))
+            yield None
+        else:
+            yield service
     finally:
         await service.close()
 

@@ -19,7 +19,7 @@ COMMANDS = {
     "doctor": ("doctor", "check the installation and say how to mend it"),
     "index": ("index", "build and search the index of a workspace"),
     "ask": ("ask", "answer a question about the code of a folder"),
-    "plan": ("ask", "plan a change to the code of a folder"),
+    "plan": ("plan", "plan a change to the code of a folder, and carry it out if you agree"),
     "edit": ("ask", "change the code of a folder, and show the difference before it is applied"),
     "fix": ("ask", "fix problems in the code of a folder, at their cause"),
     "test": ("ask", "write tests for code of a folder, and run them"),

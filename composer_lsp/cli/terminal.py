@@ -2,13 +2,27 @@
 
 import asyncio
 import os
+import signal
 import sys
+from contextlib import suppress
 
 from composer_index.printable import printable
 
 
 def can_ask() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def stop_at_signals() -> None:
+    """Cancel the task that calls it when the process is asked to end, as Ctrl-C does, unless that is
+    ignored (`nohup`) or handled. Until its event loop is closed."""
+    task = asyncio.current_task()
+    assert task is not None, "called outside of a task"
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            with suppress(NotImplementedError):  # Windows
+                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 async def confirmed(question: str) -> bool:
@@ -39,6 +53,11 @@ async def read_key(prompt: str) -> str:
         loop.add_reader(descriptor, ready.set)
         await ready.wait()
         return os.read(descriptor, 1).decode("ascii", "replace")
+    except asyncio.CancelledError:
+        with suppress(OSError):
+            print(file=sys.stderr)
+        raise
     finally:
         loop.remove_reader(descriptor)
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        with suppress(termios.error):  # the terminal has gone
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

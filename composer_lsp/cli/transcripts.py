@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_id(resume)
     resume.add_argument("request", nargs="*", help="what to do next, in words")
     ask.add_run_arguments(resume)
+    ask.add_carry_out(resume)
     export = actions.add_parser("export", help="write a run into a file, as Markdown")
     _add_id(export)
     export.add_argument("file", type=Path, help="the file; one that ends in .jsonl gets the JSON")
@@ -109,22 +110,29 @@ def _export(args: argparse.Namespace) -> int:
 def _resume(args: argparse.Namespace) -> int:
     from composer_lsp.agent.resume import resume_run
     from composer_lsp.agent.transcript import Transcript
+    from composer_lsp.cli.agent_run import Beginning, carrying_out, steps_of
 
     path = _path(args.id)
-    header = Transcript.read(path).header
+    transcript = Transcript.read(path)
+    header = transcript.header
     if len(header.roots) != 1:
         raise _ChoiceError(
             f"the run is on {len(header.roots)} folders; go on with it in the editor"
         )
+    if args.carry_out and header.mode != "plan":
+        raise _ChoiceError(f"the run {header.id} is no plan that could be carried out")
     args.root = Path(header.roots[0])
     text = " ".join(args.request)
+    if args.carry_out and not text and (steps := steps_of(transcript)):
+        return ask.run_in_terminal(args, carrying_out(transcript, steps))
 
     async def start(
         agent: "Agent", context: "ToolContext", emit: "Callable[[Event], None]", model: str
     ) -> "Finished":
         return await resume_run(agent, path, text, emit, context=context)
 
-    return ask.run_in_terminal(args, text or header.request, start)
+    label = text or header.request
+    return ask.run_in_terminal(args, Beginning(id=header.id, label=label, start=start))
 
 
 def _markdown(path: Path) -> str:

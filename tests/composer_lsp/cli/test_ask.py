@@ -1,27 +1,34 @@
 """The agent in a terminal, with the model's side of the protocol played."""
 
+import argparse
 import asyncio
 import json
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from composer_lsp.agent.agent import Finished
 from composer_lsp.agent.commands import Approvals, CommandRunner, Policy, SandboxError
 from composer_lsp.agent.commands.bubblewrap import find_bubblewrap
+from composer_lsp.cli import ask
+from composer_lsp.cli.agent_run import Beginning
 from tests.composer_lsp.agent.mcp import started
 from tests.composer_lsp.cli.conftest import Cli
-from tests.support.chat_server import FakeChat, Said, fake_chat
+from tests.support.chat_server import HANG, FakeChat, Said, fake_chat
 
 LIMIT_S = 120
 DONE: Said = [("finish", {"summary": "Done."})]
+NEW: Said = [("write_file", {"path": "new.py", "text": "x = 1\n"})]
+PLAN: Said = [("update_plan", {"steps": ["Write new.py"]})]
 
 
 @pytest.fixture
@@ -146,14 +153,14 @@ def test_output_comes_as_json(cli: Cli, project: Path, sandboxed: None) -> None:
 def in_terminal(
     home: Path,
     arguments: Sequence[str],
-    keys: str,
+    keys: "Sequence[str | Callable[[subprocess.Popen[bytes]], str]]",
     *,
     has_stdout: bool = False,
     **variables: str,
 ) -> tuple[int, str]:
-    """Run it with a terminal, on which a key is pressed at each question; what was shown, with
-    `has_stdout` of both outputs."""
-    pty = pytest.importorskip("pty")
+    """Run it with a terminal, on which a key is pressed at each question, or what is given is called
+    and says which; what was shown, with `has_stdout` of both outputs."""
+    pty, termios = pytest.importorskip("pty"), pytest.importorskip("termios")
     master, slave = pty.openpty()
     folders = {
         f"COMPOSER_{name}_DIR": str(home / name.lower())
@@ -166,25 +173,24 @@ def in_terminal(
         stdout=slave if has_stdout else subprocess.DEVNULL,
         stderr=slave,
     )
-    os.close(slave)
     shown, left = "", list(keys)
     deadline = time.monotonic() + LIMIT_S
     try:
         while time.monotonic() < deadline:
-            if not select.select([master], [], [], 1)[0]:
+            if not select.select([master], [], [], 0.1)[0]:
+                if process.poll() is not None:
+                    break
                 continue
-            try:
-                data = os.read(master, 4096)
-            except OSError:  # the other end is closed
-                break
-            if not data:
-                break
-            shown += data.decode()
+            shown += os.read(master, 4096).decode()
             if shown.endswith(("[d]eny: ", "[y/N] ")) and left:
-                os.write(master, left.pop(0).encode())
+                key = left.pop(0)
+                os.write(master, (key if isinstance(key, str) else key(process)).encode())
+        assert termios.tcgetattr(slave)[3] & termios.ECHO, "the terminal was not set back"
         return process.wait(LIMIT_S), shown.replace("\r\n", "\n")
     finally:
         process.kill()
+        process.wait()
+        os.close(slave)
         os.close(master)
 
 
@@ -225,11 +231,10 @@ def test_the_network_and_the_lack_of_a_sandbox_are_told(home: Path, project: Pat
 
 
 def test_changes_are_applied_at_a_key(home: Path, project: Path) -> None:
-    edit: Said = [("write_file", {"path": "new.py", "text": "x = 1\n"})]
     for key, code in (("n", 3), ("y", 0)):
-        with fake_chat(edit, DONE) as chat:
+        with fake_chat(NEW, DONE) as chat:
             status, shown = in_terminal(home, arguments(chat, project), key)
-        assert "Apply the changes to 1 files? [y/N] " in shown
+        assert "Apply the changes to one file? [y/N] " in shown
         assert (status, (project / "new.py").exists()) == (code, code == 0)
 
 
@@ -245,6 +250,176 @@ def test_what_is_approved_cannot_move_the_cursor(home: Path, project: Path) -> N
     assert "+x = 1  # :rocket: a[b:b:c]\n+\\x1b[2A\\x1b[2K\\u202e# \\r# fine\n" in said
     assert "Changed \\x1b[2Kc\\u202e.py, b.py.\n" in said
     assert all(line.isprintable() for line in said.split("\n")), said
+
+
+def test_changes_that_cannot_be_made_are_kept(cli: Cli, home: Path, project: Path) -> None:
+    def in_the_way(process: "subprocess.Popen[bytes]") -> str:
+        (project / "new.py").write_text("mine\n")
+        return "y"
+
+    with fake_chat(NEW, DONE) as chat:
+        status, shown = in_terminal(home, arguments(chat, project), [in_the_way])
+    assert status == 3
+    assert "composer-lsp: nothing was changed, because of new.py: " in shown
+    assert f'To go on: composer-lsp transcript resume {run_id(home)} "what to do next"\n' in shown
+    (project / "new.py").unlink()
+    with fake_chat("Done.") as chat:
+        done = cli("transcript", "resume", run_id(home), "Again.", *options(chat))
+    assert (done.returncode, (project / "new.py").read_text()) == (0, "x = 1\n")
+
+
+def test_no_other_run_takes_changes_that_are_asked_about(
+    cli: Cli, home: Path, project: Path
+) -> None:
+    def meanwhile(process: "subprocess.Popen[bytes]") -> str:
+        done = cli("transcript", "resume", "last", "Again.", *options(chat))
+        assert "is going on elsewhere" in done.stderr
+        assert (done.returncode, (project / "new.py").exists()) == (2, False)
+        return "y"
+
+    with fake_chat(NEW, DONE) as chat:
+        status, _ = in_terminal(home, arguments(chat, project), [meanwhile])
+    assert (status, (project / "new.py").exists()) == (0, True)
+
+
+@pytest.mark.parametrize("more", [("--no-index",), ("--json",)], ids=" ".join)
+def test_a_run_that_can_keep_nothing_does_its_work(
+    cli: Cli, home: Path, project: Path, more: Sequence[str]
+) -> None:
+    (home / "file").write_text("")
+    with fake_chat(NEW, DONE) as chat:
+        state = str(home / "file" / "state")
+        options = ("--url", chat.url, "--root", str(project), "--yes", *more)
+        done = cli("edit", *options, "go", COMPOSER_STATE_DIR=state)
+    assert (done.returncode, (project / "new.py").exists()) == (0, True), done
+    told = done.stdout if "--json" in more else done.stderr
+    assert "The transcript cannot be kept (" in told
+    assert ("there is no index (" in told) == ("--no-index" not in more)
+
+
+def test_an_error_of_the_system_is_told_as_json(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def fails(*_: object) -> Finished:
+        raise OSError("no more descriptors")
+
+    parser = argparse.ArgumentParser()
+    ask.add_arguments(parser)
+    with fake_chat() as chat:
+        args = parser.parse_args(arguments(chat, project, "--json")[1:])
+        code = ask.run_in_terminal(args, Beginning(id="one", label="", start=fails))
+    said = json.loads(capsys.readouterr().out)
+    assert (code, said) == (2, {"kind": "error", "text": "no more descriptors"})
+
+
+def options(chat: FakeChat) -> Sequence[str]:
+    return ("--url", chat.url, "--no-index", "--yes")
+
+
+def run_id(home: Path) -> str:
+    """Of the newest run."""
+    return max((home / "state" / "transcripts").glob("*.jsonl")).stem
+
+
+# --- Plans --------------------------------------------------------------------------------------
+
+
+def planning(chat: FakeChat, root: Path, *more: str) -> Sequence[str]:
+    return ("plan", *arguments(chat, root, *more)[1:])
+
+
+def test_a_plan_is_carried_out_when_the_user_agrees(home: Path, project: Path) -> None:
+    with fake_chat(PLAN, "That is all.", NEW, DONE) as chat:
+        status, shown = in_terminal(home, planning(chat, project), "yy")
+    assert "  [>] Write new.py\nCarry out the plan of one step? [y/N] yes\n" in shown
+    assert "The user has approved this plan:\n1. Write new.py\n\ngo" in str(
+        chat.requests[2]["messages"][-1]["content"]
+    )
+    assert (status, (project / "new.py").exists()) == (0, True)
+
+
+def test_a_plan_that_is_left_can_be_carried_out_later(cli: Cli, home: Path, project: Path) -> None:
+    with fake_chat(PLAN, "That is all.") as chat:
+        status, shown = in_terminal(home, planning(chat, project), "n")
+    assert (status, len(chat.requests)) == (0, 2)
+    line = f"composer-lsp transcript resume {run_id(home)} --carry-out"
+    assert f"To carry the plan out: {line}\n" in shown
+    with fake_chat(NEW, DONE) as chat:
+        done = cli(*line.split()[1:], *options(chat))
+    assert "approved this plan:\n1. Write new.py" in chat.requests[0]["messages"][-1]["content"]
+    assert (done.returncode, (project / "new.py").exists()) == (0, True)
+    with fake_chat() as chat:
+        again = cli("transcript", "resume", "last", "--carry-out", *options(chat))
+    assert (again.returncode, "is no plan that could be" in again.stderr) == (2, True)
+
+
+def test_where_nobody_agrees_a_plan_is_only_told(cli: Cli, home: Path, project: Path) -> None:
+    """Nor does `--yes` agree to it."""
+    with fake_chat(PLAN, "That is all.") as chat:
+        done = cli(*planning(chat, project, "--yes"))
+    assert (done.returncode, len(chat.requests)) == (0, 2)
+    assert (
+        f"  [>] Write new.py\nTo carry the plan out: composer-lsp transcript resume {run_id(home)}"
+        in (done.stderr)
+    )
+
+
+def test_a_plan_can_be_carried_out_without_a_question(cli: Cli, project: Path) -> None:
+    with fake_chat(PLAN, "That is all.", NEW, DONE) as chat:
+        done = cli(*planning(chat, project, "--yes", "--carry-out"))
+    assert (done.returncode, (project / "new.py").exists()) == (0, True)
+
+
+# --- Stopped ------------------------------------------------------------------------------------
+
+SIGNALS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if sys.platform != "win32" else [])]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+@pytest.mark.parametrize("question", ["command", "changes"])
+def test_a_signal_at_a_question_sets_the_terminal_back(
+    home: Path, project: Path, number: signal.Signals, question: str
+) -> None:
+    def stop(process: "subprocess.Popen[bytes]") -> str:
+        process.send_signal(number)
+        return ""
+
+    asking: Said = [("run_command", {"command": "touch x"})] if question == "command" else DONE
+    with fake_chat(NEW, asking) as chat:
+        status, shown = in_terminal(home, arguments(chat, project), [stop])
+    assert status == 130
+    assert "Stopped. The changes of new.py were not made. To go on: composer-lsp" in shown
+    assert not (project / "new.py").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+def test_a_stopped_run_says_how_to_go_on(
+    cli: Cli, home: Path, project: Path, number: signal.Signals
+) -> None:
+    with fake_chat(NEW, HANG) as chat:
+        folders = {f"COMPOSER_{name}_DIR": str(home / name.lower()) for name in ("DATA", "STATE")}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "composer_lsp", *arguments(chat, project, "--json")],
+            env={**os.environ, **folders},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+        )
+        assert chat.hanging.wait(LIMIT_S)
+        process.send_signal(number)
+        stdout, _ = process.communicate(timeout=LIMIT_S)
+    outcome = json.loads(stdout.splitlines()[-1])
+    id = run_id(home)
+    assert (process.returncode, outcome["kind"], outcome["status"]) == (130, "outcome", "stopped")
+    assert outcome["transcript"] == id
+    assert outcome["text"] == (
+        "Stopped. The changes of new.py were not made. "
+        f'To go on: composer-lsp transcript resume {id} "what to do next"'
+    )
+    with fake_chat("Done.") as chat:
+        done = cli("transcript", "resume", id, "what to do next", *options(chat))
+    assert (done.returncode, (project / "new.py").exists()) == (0, True)
 
 
 # --- Tool servers -------------------------------------------------------------------------------
