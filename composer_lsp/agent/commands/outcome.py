@@ -8,6 +8,7 @@ Whether git ignores a file is asked of the disk's `.gitignore` files, not of sta
 import filecmp
 import logging
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ _MAX_BYTES = 10_000_000
 """Of a file that is staged."""
 _MAX_TOTAL_BYTES = 100_000_000
 """Of all that one command changed. What is over it is taken for too large."""
-_EXECUTABLE = 0o111
+_UMASK = re.compile(r"^Umask:\s*([0-7]+)", re.MULTILINE)
 _TO_DISK: frozenset[Reason | None] = frozenset({"gitignore", "secret", "composerignore"})
 _STAYING: frozenset[Reason | None] = frozenset({"git", "secret", "composerignore"})
 """Nobody takes these from the disk."""
@@ -230,9 +231,10 @@ class _Taking:
 
     def _note_mode(self, path: Path, mode: int) -> None:
         before = self._overlay.modes.get(path)
-        if before is None and path.is_file():
-            before = stat.S_IMODE(path.stat().st_mode) & 0o777
-        if mode != before and (before is not None or mode & _EXECUTABLE):
+        if before is None:
+            is_file = path.is_file()
+            before = stat.S_IMODE(path.stat().st_mode) & 0o777 if is_file else _usual_mode()
+        if mode != before:
             self._outcome.modes[path] = mode
 
     def _is_folder(self, path: str) -> bool:
@@ -288,3 +290,9 @@ def _text(path: Path) -> str | None:
         return TextFile.decode(path.read_bytes()).text
     except (OSError, TextError):
         return None
+
+
+def _usual_mode() -> int:
+    """Of a new file. Asking the system itself for the mask would set it, for all threads."""
+    found = _UMASK.search(Path("/proc/self/status").read_text())
+    return 0o666 & ~(int(found[1], 8) if found else 0o022)

@@ -53,7 +53,7 @@ class CommandResult:
     """What it made of files that git does not ignore, by absolute path; None: it deleted the file.
     None of it is on the disk. Empty where commands do not see what is staged, and change the disk."""
     modes: Mapping[Path, int] = field(default_factory=dict[Path, int])
-    """Permission bits that it gave to files, those in `changes` or others."""
+    """Permission bits that it gave to files that are in `changes` or were staged before."""
     kept: tuple[Path, ...] = ()
     """What is different on the disk at once: new files that are no text or too large to be staged,
     and what the user agreed to."""

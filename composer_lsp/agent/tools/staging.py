@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -133,17 +134,25 @@ async def take_changes(context: ToolContext, result: CommandResult) -> list[str]
     """Stage what a command made of files; what of it happened, for the model."""
     changed: list[str] = []
     left: list[str] = []
-    places = await asyncio.to_thread(_places, context, result.changes)
+    paths = sorted({*result.changes, *result.modes})
+    places = await asyncio.to_thread(_places, context, paths)
     refused = await asyncio.to_thread(
         context.workspace.paths.refused, filter(None, places.values())
     )
-    for path, data in sorted(result.changes.items()):
+    staged = {change.path: change for change in context.changes.changes()}
+    for path in paths:
         place = places[path]
         if place is None:
             left.append(f"{path} (it is outside of the workspace)")
-        elif place in refused:
-            left.append(f"{place.path} ({refused[place]})")
-        elif (why := await _stage(context, place, data, result.modes.get(path))) is None:
+            continue
+        before, mode = staged.get(place.path), result.modes.get(path)
+        if place in refused:
+            why = refused[place]
+        elif path in result.changes:
+            why = await _stage(context, place, result.changes[path], before, mode)
+        else:
+            why = _stage_mode(context, before, mode)
+        if why is None:
             changed.append(place.path)
             context.reads.forget(place.path)
         elif why:
@@ -165,22 +174,71 @@ def _places(context: ToolContext, paths: Iterable[Path]) -> dict[Path, Place | N
 
 
 async def _stage(
-    context: ToolContext, place: Place, data: bytes | None, mode: int | None
+    context: ToolContext,
+    place: Place,
+    data: bytes | None,
+    before: FileChange | None,
+    mode: int | None,
 ) -> str | None:
-    """None once it is staged; else why not, empty if nothing is different."""
+    """`before`: as it was staged for the command. None once it is staged; else why not, empty if
+    nothing is different."""
     try:
         snapshot = await context.snapshot(place)
-        text = None if data is None else TextFile.decode(data).text
-        if text == _text_now(context, place, snapshot):
+        known = (before.like or before.before) if before is not None else snapshot.file
+        file = None if data is None else _decoded(data, known)
+        text = None if file is None else file.text
+        if text == _text_now(context, place, snapshot) and mode is None:
             return ""
-        if text is not None and (snapshot.file or TextFile(text="")).encode(text) != data:
-            return "it is in another encoding"
-        if mode is not None:
-            snapshot = replace(snapshot, mode=mode)
-        context.changes.write(place.path, snapshot, text)
+        like = before.like if before is not None else None
+        if data is not None and file is not None and not _gives(known, file.text, data):
+            like = file
+        if like is None and mode is None:
+            context.changes.write(place.path, snapshot, text)
+        else:
+            change = before or FileChange(
+                path=place.path,
+                before=snapshot.file,
+                after=text,
+                version=snapshot.version,
+                mode=snapshot.mode,
+            )
+            mode = change.mode if mode is None else mode
+            _stage_again(context, replace(change, after=text, like=like, mode=mode))
     except (TextError, EditError, WorkspaceError) as error:
         return str(error)
     return None
+
+
+def _stage_mode(context: ToolContext, before: FileChange | None, mode: int | None) -> str | None:
+    """As `_stage`, where only the permissions are others."""
+    if before is None:
+        return "its permissions, since its text is that of an editor"
+    _stage_again(context, replace(before, mode=mode))
+    return None
+
+
+def _stage_again(context: ToolContext, change: FileChange) -> None:
+    """With another encoding or other permissions, which a change set keeps from the first time."""
+    if change.path in context.changes:
+        context.changes.reject(change.path)
+    context.changes.add(change)
+
+
+def _decoded(data: bytes, known: TextFile | None) -> TextFile:
+    """In the encoding that the file had, if it was not UTF-8 and is not now. Raises: TextError."""
+    found = TextFile.decode(data)
+    if known is not None and "utf-8" not in (known.encoding, found.encoding):
+        with suppress(TextError):
+            return TextFile.decode_as(data, known.encoding, known.bom)
+    return found
+
+
+def _gives(known: TextFile | None, text: str, data: bytes) -> bool:
+    """Whether the text is these bytes in the encoding that the file had, or in UTF-8."""
+    try:
+        return (known or TextFile(text="")).encode(text) == data
+    except TextError:
+        return False
 
 
 def _text_now(context: ToolContext, place: Place, snapshot: Snapshot) -> str | None:

@@ -229,13 +229,15 @@ async def test_git_moves_a_file(staging: Staging) -> None:
 
 async def test_permissions_are_told_and_kept_for_the_next_command(staging: Staging) -> None:
     staging.stage("staged.sh", "echo staged\n")
-    first = await staging.run("chmod 755 staged.sh; echo x > x; echo 'echo new' > n; chmod +x n")
+    first = await staging.run(
+        "chmod 755 staged.sh; echo x > x; echo 'echo new' > n; chmod +x n; echo k > k; chmod 600 k"
+    )
     staging.staged |= first.changes
     second = await staging.run("./staged.sh; ./n")
 
     names = {path.name: mode for path, mode in first.modes.items()}
-    assert names == {"staged.sh": 0o755, "n": 0o755}
-    assert staging.changes(first) == {"x": "x\n", "n": "echo new\n"}
+    assert names == {"staged.sh": 0o755, "n": 0o755, "k": 0o600}
+    assert staging.changes(first) == {"x": "x\n", "n": "echo new\n", "k": "k\n"}
     assert second.output == "staged\nnew\n"
     assert second.modes == {}
 
@@ -766,7 +768,7 @@ async def main(top: Path) -> None:
     assert result.output.startswith("65534\\nstaged\\nb\\numount: "), result.output
     assert result.output.endswith("\\n2048\\n"), result.output
     assert result.changes == {root / "src" / "a": None, root / "c": b"c\\n", root / "d/d": b"d\\n"}
-    assert result.modes == {root / "b": 0o700}, result.modes
+    assert result.modes == {root / "b": 0o700, root / "d/d": 0}, result.modes
     assert (root / "src" / "a").read_text() == "disk"
     assert not any((top / "scratch").iterdir())
 

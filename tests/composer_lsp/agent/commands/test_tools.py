@@ -528,7 +528,7 @@ async def test_a_staged_file_whose_folder_became_a_link_runs_nothing(
 @pytest.mark.usefixtures("staging")
 async def test_what_a_command_changes_is_staged(run: Starter) -> None:
     line = run.script(
-        "sed -i s/2/20/ a.py; echo new > made.txt; rm README.md; printf '\\377\\0' > made.bin"
+        "sed -i s/2/20/ a.py; echo new > made.txt; rm README.md; printf '\\377\\0x' > made.bin"
     )
     ran = await run(EDIT, command(line), "Done.", allow=("sh *",))
     assert "[it changed, as if you had: README.md, a.py, made.txt]" in ran.result
@@ -592,9 +592,28 @@ async def test_a_file_of_another_encoding_keeps_it(run: Starter) -> None:
         "printf '\\377\\376b\\000l\\000' > w.txt; printf '\\377\\376x\\000' > new.txt"
     )
     ran = await run(command(line), "Done.", allow=("sh *",))
-    (change,) = ran.context.changes.changes()
-    assert (change.path, change.data()) == ("w.txt", b"\xff\xfeb\x00l\x00")
-    assert "new.txt (it is in another encoding)" in ran.result
+    changes = {change.path: change.data() for change in ran.context.changes.changes()}
+    assert changes == {"w.txt": b"\xff\xfeb\x00l\x00", "new.txt": b"\xff\xfex\x00"}
+
+
+@pytest.mark.usefixtures("staging")
+async def test_permissions_alone_are_asked_about(run: Starter) -> None:
+    asked: list[str] = []
+
+    async def agree(question: str) -> bool:
+        asked.append(question)
+        return True
+
+    line = run.script("chmod +x change.sh; echo k > key; chmod 600 key")
+    ran = await run(command(line), "Done.", allow=("sh *",), ask_user=agree)
+    await DirectoryWorkspace(Paths([run.root])).apply(list(ran.context.changes.changes()), label="")
+
+    assert asked == [
+        "The command changed the permissions of change.sh, which cannot be shown as a difference. "
+        "Take it?"
+    ]
+    assert (run.root / "change.sh").stat().st_mode & 0o111
+    assert (run.root / "key").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.usefixtures("staging")
