@@ -29,7 +29,7 @@ from tests.composer_lsp.agent.scripted import Said, ScriptedModel
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="lines of a POSIX shell")
 
 EDIT: Said = [("edit_file", {"path": "a.py", "edits": [{"old": "return 1", "new": "return 2"}]})]
-TEST: Said = [("run_command", {"command": "./pytest"})]
+TEST: Said = [("run_command", {"command": ".venv/bin/pytest"})]
 
 
 class User:
@@ -134,13 +134,15 @@ class Starter:
 def run(workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Starter:
     """Runs an agent in the workspace, which has a file, and tests that want it to be otherwise."""
     (workspace / "a.py").write_text("def one():\n    return 1\n")
-    script = workspace / "pytest"
-    script.write_text("#!/bin/sh\ngrep 'return 2' a.py || exit 1\n")
-    script.chmod(0o755)
+    for name, text in (
+        (".venv/bin/pytest", "grep 'return 2' a.py || exit 1\n"),
+        ("also/.venv/bin/pytest", ".venv/bin/pytest && echo 1 > b.py\n"),
+    ):
+        script = workspace / name
+        script.parent.mkdir(parents=True)
+        script.write_text(f"#!/bin/sh\n{text}")
+        script.chmod(0o755)
     (workspace / "change.sh").write_text("echo 1 > b.py\n")
-    (workspace / "also").mkdir()
-    (workspace / "also" / "pytest").write_text("#!/bin/sh\n./pytest && echo 1 > b.py\n")
-    (workspace / "also" / "pytest").chmod(0o755)
     monkeypatch.setenv("HOME", str(workspace.parent))
     monkeypatch.setenv("COMPOSER_STATE_DIR", str(tmp_path / "state"))
     programs = tmp_path / "bin"
@@ -499,7 +501,7 @@ async def test_a_command_sees_what_is_staged_and_unsaved(run: Starter) -> None:
     )
     assert ran.results[4].splitlines()[1:] == [
         *("def one():", "    return 2", "x = 3", "unsaved"),
-        *("README.txt", "a.py", "also", "change.sh", "open.py", "pytest", "sub"),
+        *("README.txt", "a.py", "also", "change.sh", "open.py", "sub"),
     ]
     assert ran.result.splitlines()[1:] == ["b.py", "new.py"]
     assert (run.root / "a.py").read_text() == "def one():\n    return 1\n"
@@ -618,7 +620,7 @@ async def test_permissions_alone_are_asked_about(run: Starter) -> None:
 
 @pytest.mark.usefixtures("staging")
 async def test_tests_pass_may_be_said_after_they_did(run: Starter) -> None:
-    ran = await run(EDIT, TEST, "All tests pass.", allow=("./pytest",))
+    ran = await run(EDIT, TEST, "All tests pass.", allow=(".venv/bin/pytest",))
     assert (ran.outcome.status, ran.outcome.problems) == ("finished", ())
 
 
@@ -631,9 +633,9 @@ async def test_tests_pass_may_be_said_after_they_did(run: Starter) -> None:
         (EDIT, TEST, command("sh change.sh")),
         (EDIT, TEST, command("sh new.sh")),
         (EDIT, TEST, command("sh data.sh")),
-        (EDIT, command("also/pytest")),
-        (EDIT, command("./pytest | cat")),
-        (command("./pytest || true"),),
+        (EDIT, command("also/.venv/bin/pytest")),
+        (EDIT, command(".venv/bin/pytest | cat")),
+        (command(".venv/bin/pytest || true"),),
     ],
     ids=[
         *("failed", "edit", "edit by a command", "new data by a command", "data by a command"),
@@ -650,7 +652,11 @@ async def test_tests_pass_may_not_be_said(run: Starter, replies: tuple[Said, ...
 
     claim = "All tests pass."
     ran = await run(
-        *replies, claim, claim, allow=("./pytest", "also/pytest", "sh *"), ask_user=agree
+        *replies,
+        claim,
+        claim,
+        allow=(".venv/bin/pytest", "also/.venv/bin/pytest", "sh *"),
+        ask_user=agree,
     )
     (problem,) = ran.outcome.problems
     assert problem.why == "no test command has passed since the last edit"
@@ -658,7 +664,9 @@ async def test_tests_pass_may_not_be_said(run: Starter, replies: tuple[Said, ...
 
 @pytest.mark.usefixtures("staging")
 async def test_a_command_that_changes_nothing_takes_nothing_away(run: Starter) -> None:
-    ran = await run(EDIT, TEST, command("ls; cat a.py"), "All tests pass.", allow=("./pytest",))
+    ran = await run(
+        EDIT, TEST, command("ls; cat a.py"), "All tests pass.", allow=(".venv/bin/pytest",)
+    )
     assert ran.outcome.problems == ()
     assert ran.context.ledger.num_edits == 1
 
@@ -667,11 +675,11 @@ async def test_a_test_in_the_background_knows_nothing_of_later_edits(
     run: Starter, bubblewrap: Bubblewrap
 ) -> None:
     ran = await run(
-        command("./pytest", background=True),
+        command(".venv/bin/pytest", background=True),
         EDIT,
         [("stop_command", {"id": "bg1"})],
         "Done.",
-        allow=("./pytest",),
+        allow=(".venv/bin/pytest",),
     )
     assert ran.context.ledger.commands == []
 
