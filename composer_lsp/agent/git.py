@@ -1,14 +1,17 @@
-"""What git says of a workspace, read without a lock and without changing anything."""
+"""What git says of a workspace, read without a lock and without changing or running anything."""
 
 import asyncio
-import os
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+
+from composer_index.ignores.git import OPTIONS, SETTING_NAMES, GitError, environment, filters_off
 
 _TIME_LIMIT_S = 10.0
 _MAX_DIFF_CHARS = 200_000
 """Of the uncommitted diff that a transcript holds."""
+_STATUS = ("status", "--short", "--no-renames", "--ignore-submodules=dirty", "--", ".")
+_DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "--submodule=short")
+"""A submodule is not looked into: git would run what its own settings say."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,11 +27,15 @@ class GitState:
 
 
 async def read_git(root: str) -> GitState:
+    try:
+        off = filters_off(await _git(root, *SETTING_NAMES))
+    except GitError:
+        return GitState()
     commit, branch, status, diff = await asyncio.gather(
-        _git(root, "rev-parse", "HEAD"),
-        _git(root, "branch", "--show-current"),
-        _git(root, "status", "--short", "--no-renames", "--", "."),
-        _git(root, "diff", "--no-ext-diff", "--no-textconv", "HEAD", "--", "."),
+        _text(root, "rev-parse", "HEAD"),
+        _text(root, "branch", "--show-current"),
+        _text(root, *off, *_STATUS),
+        _text(root, *off, *_DIFF, "HEAD", "--", "."),
     )
     return GitState(
         commit=commit.strip(),
@@ -38,36 +45,39 @@ async def read_git(root: str) -> GitState:
     )
 
 
-async def _git(root: str, *arguments: str) -> str:
+async def _text(root: str, *arguments: str) -> str:
     """What it prints, empty when it fails."""
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
-        "GIT_OPTIONAL_LOCKS": "0",
-        "LC_ALL": "C.UTF-8",
-    }
-    # A repository's own settings must not run programs.
-    safe: Sequence[str] = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+    try:
+        return (await _git(root, *arguments)).decode("utf-8", "replace")
+    except GitError:
+        return ""
+
+
+async def _git(root: str, *arguments: str) -> bytes:
+    """Raises: GitError."""
     try:
         process = await asyncio.create_subprocess_exec(
             "git",
-            *safe,
+            *OPTIONS,
             *arguments,
             cwd=root,
-            env=environment,
+            env={**environment(), "LC_ALL": "C.UTF-8"},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
         )
-    except OSError:
-        return ""
+    except (OSError, ValueError) as error:
+        raise GitError(f"git does not start: {error}") from error
     try:
         async with asyncio.timeout(_TIME_LIMIT_S):
             output, _ = await process.communicate()
     except TimeoutError:
-        return ""
+        raise GitError(f"git took over {_TIME_LIMIT_S:g} s") from None
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
-    return output.decode("utf-8", "replace") if process.returncode == 0 else ""
+    if process.returncode != 0:
+        raise GitError(f"git failed in {root}")
+    return output
