@@ -77,14 +77,15 @@ async def test_a_text_keeps_the_encoding_that_the_command_gave_it(
     assert path.read_bytes() == text.encode(encoding)
 
 
-async def test_a_text_without_its_last_foreign_letter_keeps_its_encoding(
-    root: Path, context: ToolContext
+@pytest.mark.parametrize("after", ["x = 1\n", "caf\xe9 = 1\n"], ids=["ascii", "accents"])
+async def test_a_text_that_tells_less_of_its_encoding_keeps_it(
+    after: str, root: Path, context: ToolContext
 ) -> None:
-    (root / "a.txt").write_bytes("grün und blau, für alle\n".encode("latin-1"))
-    await take_changes(context, result({root / "a.txt": b"blau\n"}))
+    (root / "a.py").write_text("# coding: latin-1\ncaf\xe9 = 2\n", encoding="latin-1")
+    await take_changes(context, result({root / "a.py": after.encode("latin-1")}))
 
-    assert only(context).data() == b"blau\n"
-    assert only(context).like is None
+    assert (only(context).after, only(context).like) == (after, None)
+    assert only(context).data() == after.encode("latin-1")
 
 
 @pytest.mark.parametrize("name", ["new.sh", "src/app.py"])
