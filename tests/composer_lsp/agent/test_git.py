@@ -156,3 +156,25 @@ async def test_an_object_that_is_not_there_is_not_fetched(root: Path, bait: str)
     with pytest.raises(subprocess.CalledProcessError):
         run_git(root, "diff", "HEAD")
     assert (root.parent / "ran").exists()
+
+
+@pytest.mark.parametrize("below", ["", "sub"])
+async def test_the_diff_leaves_hidden_files_out(below: str, root: Path) -> None:
+    hidden = ("sub/.env", "sub/private/notes.md", "sub/gone.pem", "sub/[x]*.key")
+    write(root, ".composerignore", text="private/\n")
+    write(root, *hidden, "sub/a.py", "sub/é.py")
+    run_git(root, "add", "-A", "-f")
+    run_git(root, "commit", "-qm", "Second")
+    write(root, *hidden, text="hunter2\n")
+    write(root, "sub/a.py", "sub/é.py", text="y\n")
+    (root / "sub" / "gone.pem").rename(root / "sub" / "moved.pem")
+    write(root, "sub/new.pem", text="hunter2\n")
+    run_git(root, "add", "-f", "sub/new.pem")
+    run_git(root, "config", "diff.relative", "true")
+    state = await read_git(str(root / below))
+
+    assert "hunter2" not in state.diff
+    assert [line for line in state.diff.splitlines() if line.startswith("diff ")] == [
+        "diff --git a/sub/a.py b/sub/a.py",
+        "diff --git a/sub/é.py b/sub/é.py",
+    ]
