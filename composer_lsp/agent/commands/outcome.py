@@ -100,6 +100,7 @@ class _Taking:
         self._outcome = outcome
         self._rules = Rules(layer.root)
         self._tree = RealTree(layer.root)
+        self._usual_mode = _usual_mode()
         self._pending: set[str] = set()
         """What git ignores and the user is asked about first."""
 
@@ -233,7 +234,7 @@ class _Taking:
         before = self._overlay.modes.get(path)
         if before is None:
             is_file = path.is_file()
-            before = stat.S_IMODE(path.stat().st_mode) & 0o777 if is_file else _usual_mode()
+            before = stat.S_IMODE(path.stat().st_mode) & 0o777 if is_file else self._usual_mode
         if mode != before:
             self._outcome.modes[path] = mode
 
