@@ -65,12 +65,12 @@ def _folder(place: Path, roots: Iterable[Path]) -> Path:
         return place
     if Path(os.path.realpath(folder / back)) != place:
         return place
-    if Path(os.path.realpath(folder / name)) != common or not _is_git_folder(common):
+    if Path(os.path.realpath(folder / name)) != common or not is_git_folder(common):
         return place
     return place if any(root.is_relative_to(common) for root in roots) else common
 
 
-def _is_git_folder(folder: Path) -> bool:
+def is_git_folder(folder: Path) -> bool:
     """What git asks of one."""
     return (
         (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()

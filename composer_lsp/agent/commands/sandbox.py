@@ -30,6 +30,7 @@ from composer_lsp.agent.commands.bubblewrap import (
     identity,
 )
 from composer_lsp.agent.commands.environment import command_environment
+from composer_lsp.agent.commands.git_folders import GitFolders
 from composer_lsp.agent.commands.holding import holding, may_move
 from composer_lsp.agent.commands.masks import (
     Survey,
@@ -50,7 +51,6 @@ _COVERED = ("/home", "/root", "/var", "/run", "/mnt", "/media", "/srv", "/tmp")
 """People's files, and the sockets of services, which a sandbox without a network reaches too."""
 _TEMPORARY = {"/tmp": "tmp", "/var/tmp": "var-tmp"}
 """And what they are called on the disk."""
-_GIT_PROTECTED = ("hooks", "config", "config.worktree", "commondir", "info", "modules")
 _MAX_MASKS = 2000
 
 
@@ -96,6 +96,7 @@ class Sandbox:
             (self._scratch_path / name).mkdir()
         (self._scratch_path / "nothing").touch()
         self._chosen = [path.resolve() for path in self._settings.read_only]
+        self._git_folders = GitFolders()
         # Known before the first command, and no command's word changes it.
         self._toolchains = self._find_toolchains()
         self._shown_secrets = self._find_shown_secrets()
@@ -109,7 +110,8 @@ class Sandbox:
         return SharedFolders(sources, self._scratch_path / "nothing", mounts)
 
     def close(self) -> None:
-        """Remove its temporary files and caches."""
+        """Remove its temporary files and caches; no command may run any more."""
+        self._git_folders.close()
         self._scratch.cleanup()
 
     def invocation(
@@ -238,12 +240,10 @@ class Sandbox:
             place, folder = repository.place, repository.folder
             if place != folder:
                 yield _shown_again(place)
-            protected = [folder / name for name in _GIT_PROTECTED if (folder / name).exists()]
-            # Nothing can be mounted on a link, which a command could replace.
-            is_safe = not any(path.is_symlink() for path in protected)
-            yield ("--bind" if access.git and is_safe else "--ro-bind", folder, folder)
-            if access.git and is_safe:
-                yield from map(_shown_again, protected)
+            if access.git:
+                yield from self._git_folders.writable(folder)
+            else:
+                yield ("--ro-bind", folder, folder)
             config = folder / "config"
             if config.is_file() and not config.is_symlink():
                 text = without_secrets(config.read_text("utf-8", "replace"))
