@@ -225,7 +225,7 @@ class AgentRun:
                 "Your answer was cut before the call had ended. Do it in smaller steps: a part of a "
                 "file, then the next."
             )
-        return self._malformed(results) or self._repeated(reply) or self._refused(results)
+        return self._malformed(results) or self._repeated(reply, results) or self._refused(results)
 
     async def _after_edits(self) -> None:
         changes = list(self._context.changes.changes())
@@ -328,10 +328,12 @@ class AgentRun:
     def _only_reads(self, name: str) -> bool:
         return all(tool.only_reads for tool in self._tools if tool.name == name)
 
-    def _repeated(self, reply: Reply) -> Outcome | None:
+    def _repeated(self, reply: Reply, results: Sequence[Result]) -> Outcome | None:
         self._past.append(json.dumps([(call.name, call.arguments) for call in reply.calls]))
         last = self._past[-self._limits.max_repeats :]
         if len(last) < self._limits.max_repeats or len(set(last)) > 1:
+            if results[-1].is_error and self._past[-1] in self._past[-2:-1]:
+                self._tell("You have made this very call before. Do something else.")
             return None
         names = ", ".join(call.name for call in reply.calls)
         text = (

@@ -109,10 +109,14 @@ def _spans(source: _Source, replacement: Replacement, num: int) -> list[tuple[in
         if source.flat or num > 1:
             raise ReplaceError("the text to replace is empty; give the lines that stand there now")
         return [(0, 0, new)]
-    if old == new:
-        raise ReplaceError("the text to replace and its replacement are the same")
     places = source.places(old)
-    if replacement.everywhere and places:
+    if not places:
+        raise ReplaceError(_not_found(source, old))
+    if old == new:
+        raise ReplaceError(
+            "the text to replace and its replacement are the same; `new` is what the lines become"
+        )
+    if replacement.everywhere:
         found = re.finditer(re.escape(old), source.flat)
         return [(match.start(), match.end(), new) for match in found]
     if len(places) > 1:
@@ -122,8 +126,6 @@ def _spans(source: _Source, replacement: Replacement, num: int) -> list[tuple[in
             f"the text to replace stands {len(places)} times, at the lines {lines}{more}; "
             "give more of the lines around the one that you mean, or set everywhere"
         )
-    if not places:
-        raise ReplaceError(_not_found(source, old))
     return [(places[0], places[0] + len(old), new)]
 
 

@@ -393,3 +393,10 @@ def test_a_model_whose_edits_are_all_refused_is_stopped(run: Run) -> None:
     right: Said = [("edit_file", {"path": "a.py", "edits": [{"old": "1", "new": "2"}]})]
     ran = run(wrong(1), wrong(2), right, wrong(3), wrong(4), "Done.", max_refused=3)
     assert ran.outcome.status == "finished"
+
+
+def test_a_refused_call_that_comes_again_is_pointed_out(run: Run) -> None:
+    wrong: Said = [("edit_file", {"path": "a.py", "edits": [{"old": "absent", "new": "x"}]})]
+    ran = run(wrong, wrong, "I cannot.")
+    told = [each["content"] for each in ran.model.requests[-1] if each["role"] == "user"]
+    assert told[1:] == ["You have made this very call before. Do something else."]

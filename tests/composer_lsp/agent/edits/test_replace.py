@@ -39,6 +39,7 @@ def test_several_are_looked_for_in_the_text_as_it_was() -> None:
         ([("return 3", "x")], "What is nearest to it:\n5\t    return 1"),
         ([("return", "x")], "stands 2 times, at the lines 5, 9"),
         ([("return 1", "return 1")], "are the same"),
+        ([("return 3", "return 3")], "What is nearest to it:\n5\t    return 1"),
         ([("", "x")], "the text to replace is empty"),
         ([("def one():\n    return 1", "x"), ("return 1\n", "y")], "overlap at line 5"),
         ([("4\tdef one():\n5\t    return 1", "x")], "has line numbers in it; leave them out"),
