@@ -21,6 +21,13 @@ def problems(context: ToolContext, text: str) -> list[tuple[str, str]]:
         "error code src/app.py",
         "Run the tests to see whether they pass. The tests should pass now. Tests do not pass.",
         "I will make sure that the tests pass.",
+        "`src/app.py` line 4, src/app.py, lines 4-5, and lines 4 and 5 of `src/app.py`.",
+        "src/app.py:4:7, src/app.py#L4-L5, src/app.py(5), src/app.py:L4 and **src/app.py**: 4.",
+        "src/app.py: 3 functions, src/app.py (12 lines), src/app.py: 100%, line 9 of the file",
+        "Node.js: 18. Use Next.js line 14. Call history.go(1), range(3), np.r(2) and printf(3).",
+        "Images: ghcr.io/owner/tool/name:7, library/python:3, @scope/a/b:3; 1/2/3:4; owner/name#3.",
+        "https://host.dev/a/b/c:99 and http://localhost:8080/x/y:3; line 3 of main, port: 8080.",
+        "At 12:30:45 src/app.py::test_x ran; src/app.py has 999 lines, 3 of src/app.py are blank.",
     ],
 )
 def test_what_was_read_or_is_no_claim_holds(context: ToolContext, text: str) -> None:
@@ -36,6 +43,34 @@ def test_what_was_read_or_is_no_claim_holds(context: ToolContext, text: str) -> 
         ("src/app.py:0", "the file has 5 lines"),
         ("src/gone.py:3", "there is no such file"),
         ("/etc/hosts.py:1", "outside of the workspace"),
+        ("nosuch.py:999:1", "there is no such file"),
+        ("src/app.py:2:5", "these lines were not read in this run"),
+        ("src/app.py:4:1-6:2", "the file has 5 lines"),
+        ("src/app.py:4,2", "these lines were not read in this run"),
+        ("src/app.py:4–6", "the file has 5 lines"),
+        ("nosuch.py:L3", "there is no such file"),
+        ("nosuch.py#L3", "there is no such file"),
+        ("src/app.py#L4-L9", "the file has 5 lines"),
+        ("nosuch.py: 3", "there is no such file"),
+        ("nosuch.py(3)", "there is no such file"),
+        ("nosuch.ts(3,14)", "there is no such file"),
+        ("nosuch.py:12345678", "there is no such file"),
+        ("src/app.py:12345678", "the file has 5 lines"),
+        (f"src/app.py:{'9' * 5000}", "the file has 5 lines"),
+        ("nosuch.py line 3", "there is no such file"),
+        ("nosuch.py, lines 3-5", "there is no such file"),
+        ("nosuch.py (line 3", "there is no such file"),
+        ("nosuch.py at line 3", "there is no such file"),
+        ("src/app.py, lines 4 and 2", "these lines were not read in this run"),
+        ("src/app.py lines 4 to 9", "the file has 5 lines"),
+        ("line 3 of nosuch.py", "there is no such file"),
+        ("Lines 3–4 in src/app.py", "these lines were not read in this run"),
+        ("a/b/c:99", "there is no such file"),
+        ("src/gone:3", "there is no such file"),
+        ("./gone:3", "there is no such file"),
+        ("notes.txt:3", "there is no such file"),
+        ("src/[id].tsx:3", "there is no such file"),
+        ("src\\app.py:1", "these lines were not read in this run"),
     ],
 )
 def test_a_citation_that_does_not_hold_is_named(context: ToolContext, claim: str, why: str) -> None:
@@ -43,6 +78,23 @@ def test_a_citation_that_does_not_hold_is_named(context: ToolContext, claim: str
     ((found, reason),) = problems(context, f"See {claim}.")
     assert found == claim
     assert why in reason
+
+
+@pytest.mark.parametrize(
+    ("text", "claim"),
+    [
+        ("It is in `nosuch.py` line 3 alone.", "nosuch.py line 3"),
+        ("It is in **nosuch.py**, lines 3-5.", "nosuch.py, lines 3-5"),
+        ("It is in `nosuch.py`:3", "nosuch.py:3"),
+        ("It is on line 3 of `nosuch.py`.", "line 3 of nosuch.py"),
+        ("See [the code](nosuch.py#L3).", "nosuch.py#L3"),
+        ("nosuch.py: 3\nother", "nosuch.py: 3"),
+    ],
+)
+def test_marks_of_markdown_do_not_hide_a_citation(
+    context: ToolContext, text: str, claim: str
+) -> None:
+    assert problems(context, text) == [(claim, "there is no such file")]
 
 
 @pytest.mark.parametrize(
@@ -184,6 +236,7 @@ def test_knows_commands_that_test(line: str, is_test: bool) -> None:
         ("find . -name 'test_*' -exec pytest {} \\;", False),
         ("pytest (", False),
         ("exit 0; pytest", False),
+        ("X=exit; $X; pytest", False),
         ("(exit 0); pytest", False),
         ("{ exit 0; }; pytest", False),
         ("set -n; pytest", False),
@@ -229,3 +282,9 @@ def test_a_command_that_hides_a_failure_does_not_prove_that_tests_pass(
     context.ledger.ran(CommandRun("pytest | tail -5", 0))
     (problem,) = problems(context, "All tests pass.")
     assert problem[1] == "no test command has passed since the last edit"
+
+
+@pytest.mark.parametrize("part", ["1-", "1,", "a[a]", "a/", "line 1 and ", "`*", "9"])
+def test_a_long_text_is_looked_through_at_once(context: ToolContext, part: str) -> None:
+    """Minutes, if it were read again from each of its places."""
+    assert len(problems(context, "nosuch.py:" + part * (60_000 // len(part)))) <= 1
