@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help run test test-editors editors other-editors soak check format docs bench vscode neovim clean
+.PHONY: help run test test-editors editors other-editors soak check format docs bench agent-demo vscode neovim clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -53,6 +53,10 @@ docs: $(BIN)/composer-lsp  ## Regenerate the tables and the editors' settings sc
 
 bench: $(BIN)/composer-lsp  ## Start-up, memory, latency, throughput, against named peers
 	$(BIN)/python -m bench
+
+agent-demo: $(BIN)/composer-lsp  ## Four requests to the agent on a real package, by the model of 1.5 billion parameters
+	$(BIN)/composer-lsp model pull qwen2.5-coder-1.5b
+	$(BIN)/python -m bench.agent_demo
 
 vscode:  ## Package the VS Code extension as build/composer.vsix
 	cd editor-clients/vscode && npm ci --no-audit --no-fund && npm run package

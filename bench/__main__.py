@@ -1,10 +1,10 @@
 """`make bench`: what Composer costs and how fast it answers, beside named peers in the same run.
 
-    python -m bench [start-up] [keystroke] [index] [ghost-text] [load] [cancel]    (default: all)
+    python -m bench [start-up] [keystroke] [index] [agent] [ghost-text] [load] [cancel]    (default: all)
 
-Needs the model qwen2.5-coder-0.5b for all but the first three, and fetches Django's sources for the
-third. `index-large` takes ten minutes and only runs when it is named. Every table is printed with the
-machine; quote ratios, not seconds.
+Needs the model qwen2.5-coder-0.5b for all but the first four, and fetches Django's sources for the
+third and the fourth. `index-large` takes ten minutes and only runs when it is named. Every table is
+printed with the machine; quote ratios, not seconds.
 """
 
 import argparse
@@ -13,13 +13,22 @@ import platform
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 
-from bench import engine_load, ghost_text, index_large, index_speed, keystroke, start_up
+from bench import (
+    agent_overhead,
+    engine_load,
+    ghost_text,
+    index_large,
+    index_speed,
+    keystroke,
+    start_up,
+)
 from composer_inference.hardware import read_hardware
 
 PARTS: dict[str, Callable[[], Awaitable[None]]] = {
     "start-up": start_up.run,
     "keystroke": keystroke.run,
     "index": index_speed.run,
+    "agent": agent_overhead.run,
     "ghost-text": ghost_text.run,
     "load": engine_load.run_busy,
     "cancel": engine_load.run_priorities,

@@ -5,10 +5,12 @@ Editors send them as the `composer` section (`initializationOptions`, `workspace
 documentation: the table in the README and the VS Code settings schema are generated from it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 ModelDownload = Literal["ask", "always", "never"]
+Guidance = Literal["auto", "always", "never"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,6 +53,22 @@ class AgentSettings(RoleSettings):
 
     temperature: float = 0.2
     """How much chance there is in an answer. 0: none."""
+    guidance: Guidance = "auto"
+    """Whether the model is led by the hand, as small ones have to be: questions are answered from what a search finds, and files are changed with few tools. `auto`: models whose name tells fewer than 5 billion parameters; `always`; `never`."""
+    command_rules: tuple[str, ...] = ()
+    """What the agent's commands may do: each begins with `allow`, `ask` or `deny`, then the words of a program, such as `allow pytest *` or `deny git push *`. Deny goes before ask, and ask before allow. What no rule names and is not known to be harmless is asked about."""
+    sandbox_read_only_paths: tuple[str, ...] = ()
+    """Files and folders of your home folder that commands may read, such as `~/data`: absolute, or beginning with `~/`. They see none of it else, but for the toolchains on your PATH."""
+    command_timeout_s: float = 120.0
+    """Seconds after which a command is ended, if the model asks for no other limit."""
+    mcp_servers: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Tool servers (MCP) by their names, as other tools have them: `{"docs": {"command": "npx", "args": ["-y", "docs"]}}`, or with a `url`. Each is asked about before it is used."""
+    code_actions: bool = True
+    """Offer code actions: ask, explain, fix, edit, write tests, and what is pending."""
+    code_lens: bool = True
+    """Show Accept and Reject as code lenses above the changes that are pending."""
+    review: bool = False
+    """When changes are accepted, have the editor ask about each of them, where it can. Single hunks that are accepted are not asked about again."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,7 @@ import importlib
 import inspect
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -27,10 +27,22 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE_JSON = Path("editor-clients/vscode/package.json")
 
 _MACHINE_FIELDS = frozenset(
-    {"model", "url", "api_key_env", "timeout_s", "model_download", "include_secret"}
+    {
+        "model",
+        "url",
+        "api_key_env",
+        "timeout_s",
+        "model_download",
+        "include_secret",
+        "command_timeout_s",
+    }
 )
 """Fields that say where text is sent, what is downloaded, or what the machine bears: VS Code keeps
 them apart for every machine, and a folder that is not trusted cannot set them."""
+
+_USER_FIELDS = frozenset({"command_rules", "mcp_servers", "sandbox_read_only_paths"})
+"""Fields that no folder may set at all, since they name what may run on this machine, and commands
+can write there."""
 
 _MAX_CHOICES_SHOWN = 4
 """Longer lists of choices are left to the option's help."""
@@ -63,7 +75,8 @@ class Setting:
     type: Any
     default: Any
     documentation: str
-    belongs_to_machine: bool
+    scope: str
+    """As VS Code has it."""
 
 
 # --- Settings -----------------------------------------------------------------------------------
@@ -89,10 +102,24 @@ def _settings_of(cls: type, prefix: str, group: str) -> Iterator[Setting]:
             key=key,
             group=group,
             type=kind,
-            default=field.default,
+            default=_default(field),
             documentation=documentation[field.name],
-            belongs_to_machine=field.name in _MACHINE_FIELDS or cls is config.EngineSettings,
+            scope=_scope(cls, field.name),
         )
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def _scope(cls: type, name: str) -> str:
+    if name in _USER_FIELDS:
+        return "machine"
+    if name in _MACHINE_FIELDS or cls is config.EngineSettings:
+        return "machine-overridable"
+    return "window"
 
 
 def field_documentation(cls: type) -> dict[str, str]:
@@ -161,6 +188,8 @@ def json_schema(kind: Any) -> dict[str, Any]:
         return {"type": "string", "enum": list(get_args(kind))}
     if get_origin(kind) is tuple:
         return {"type": "array", "items": json_schema(get_args(kind)[0])}
+    if get_origin(kind) is Mapping:
+        return {"type": "object", "additionalProperties": {"type": "object"}}
     simple = {
         bool: {"type": "boolean"},
         int: {"type": "integer", "minimum": 0},
@@ -179,7 +208,7 @@ def vscode_configuration() -> list[dict[str, Any]]:
         groups.setdefault(setting.group, {})[setting.key] = {
             **json_schema(setting.type),
             "default": as_json(setting.default),
-            "scope": "machine-overridable" if setting.belongs_to_machine else "window",
+            "scope": setting.scope,
             "markdownDescription": setting.documentation,
         }
     groups["Language server"] = _CLIENT_SETTINGS
@@ -192,7 +221,7 @@ def package_json(text: str) -> str:
     manifest["version"] = composer_lsp.__version__
     manifest["contributes"]["configuration"] = vscode_configuration()
     manifest["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"] = [
-        *(setting.key for setting in settings() if setting.belongs_to_machine),
+        *(setting.key for setting in settings() if setting.scope == "machine-overridable"),
         *_CLIENT_SETTINGS,
     ]
     return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"

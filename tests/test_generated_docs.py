@@ -5,6 +5,7 @@ import dataclasses
 import importlib.util
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -90,6 +91,17 @@ def test_untrusted_folder_cannot_choose_a_program_a_url_or_a_key() -> None:
     } <= set(restricted)
 
 
+def test_no_folder_chooses_what_may_run_on_the_machine() -> None:
+    manifest = json.loads((ROOT / "editor-clients/vscode/package.json").read_text())
+    properties = {
+        key: value
+        for group in manifest["contributes"]["configuration"]
+        for key, value in group["properties"].items()
+    }
+    for name in ("commandRules", "mcpServers", "sandboxReadOnlyPaths"):
+        assert properties[f"composer.agent.{name}"]["scope"] == "machine"
+
+
 @dataclasses.dataclass
 class _Base:
     a: int = 1
@@ -113,6 +125,11 @@ def test_documentation_of_a_field_is_the_string_under_it_in_whichever_class() ->
         pytest.param(bool, {"type": "boolean"}, id="bool"),
         pytest.param(int, {"type": "integer", "minimum": 0}, id="int"),
         pytest.param(Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}, id="literal"),
+        pytest.param(
+            Mapping[str, Any],
+            {"type": "object", "additionalProperties": {"type": "object"}},
+            id="names",
+        ),
         pytest.param(tuple[str, ...], {"type": "array", "items": {"type": "string"}}, id="strings"),
     ],
 )

@@ -1,21 +1,35 @@
 """Puts a run together: the prompt, the tools, the transcript."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from composer_lsp.agent.events import Event
+from composer_lsp.agent.checks import make_checks
+from composer_lsp.agent.events import CallEvent, Event, NoticeEvent, OutputEvent, current_call
 from composer_lsp.agent.git import GitState, read_git
+from composer_lsp.agent.guidance import is_led
+from composer_lsp.agent.mcp.servers import ToolServers
 from composer_lsp.agent.model import ChatModel, Message
 from composer_lsp.agent.prompt.rules import read_rules
-from composer_lsp.agent.prompt.system import Request, request_message, system_message
-from composer_lsp.agent.run import AgentRun, Checks, Limits, Outcome, no_checks
-from composer_lsp.agent.tools.code import likely_code
+from composer_lsp.agent.prompt.system import (
+    Mode,
+    Request,
+    led_system_message,
+    request_message,
+    system_message,
+)
+from composer_lsp.agent.run import AgentRun, Limits, Outcome
+from composer_lsp.agent.run_commands import CommandSettings, RunCommands
+from composer_lsp.agent.tools.code import likely
 from composer_lsp.agent.tools.context import ToolContext
-from composer_lsp.agent.tools.sets import tools_for
+from composer_lsp.agent.tools.sets import few_tools_for, tools_for
 from composer_lsp.agent.transcript import Header, Transcript, new_id
 from composer_lsp.agent.workspace.workspace import CodeIndex, Workspace
+from composer_lsp.config import Guidance
+
+_LED_SEARCH = {"num_results": 5, "max_lines": 100, "max_chars": 7000}
 
 
 @dataclass(kw_only=True)
@@ -37,10 +51,13 @@ class Agent:
     transcripts: Path
     """The folder that they are kept in."""
     index: CodeIndex | None = None
-    checks: Checks = no_checks
     ask_user: Callable[[str], Awaitable[bool]] | None = None
     """A yes-or-no question; None: nobody can answer, and the answer is no."""
+    commands: CommandSettings = field(default_factory=CommandSettings)
+    guidance: Guidance = "auto"
     limits: Limits | None = None
+    tool_servers: Callable[[Callable[[Event], None]], Awaitable[ToolServers]] | None = None
+    """Makes a run's tool servers; None: there are none."""
 
     async def run(
         self,
@@ -49,21 +66,24 @@ class Agent:
         *,
         model_name: str = "",
         context: ToolContext | None = None,
+        id: str | None = None,
     ) -> Finished:
-        """`context` (see `context()`): what the run changes is seen in it while it goes on.
-
-        Raises: OSError where the transcript cannot be written.
+        """`context` (see `context()`): what the run changes is seen in it while it goes on. `id`:
+        the transcript's, a new one by default.
         """
         git = await self._git()
         context = context or self.context()
+        leads = self._leads(model_name, request.mode)
+        found = await likely(context, request.text, **(_LED_SEARCH if leads else {}))
         request = replace(
             request,
             git_status=request.git_status or git.status,
-            likely_code=await likely_code(context, request.text),
+            likely_code=found.code,
+            likely_tests=found.tests,
         )
-        messages = await self._messages(request)
+        messages = await self._messages(request, leads=leads)
         header = Header(
-            id=new_id(),
+            id=id or new_id(),
             mode=request.mode,
             request=request.text,
             roots=tuple(self.workspace.paths.roots),
@@ -72,12 +92,64 @@ class Agent:
             base_commit=git.commit,
             dirty_diff=git.diff,
         )
-        transcript = Transcript.begin(self.transcripts, header)
+        transcript = Transcript.begin(
+            self.transcripts, header, on_loss=lambda text: emit(NoticeEvent(text))
+        )
         try:
-            outcome = await self._agent_run(request, context, transcript, emit).run(messages)
+            outcome = await self.converse(
+                request.mode,
+                context,
+                transcript,
+                emit,
+                messages,
+                has_diagnostics=bool(request.diagnostics),
+            )
         finally:
             transcript.close()
         return Finished(outcome=outcome, context=context, transcript=transcript)
+
+    async def converse(
+        self,
+        mode: Mode,
+        context: ToolContext,
+        transcript: Transcript,
+        emit: Callable[[Event], None],
+        messages: Sequence[Message],
+        *,
+        past: Sequence[Message] = (),
+        has_diagnostics: bool = False,
+    ) -> Outcome:
+        """From the first question, or where `past` ended, to the outcome, with the mode's tools. What
+        they started has ended when it returns or raises."""
+        emit = _noting_calls(emit)
+        async with self._commands(emit) as context.commands, AsyncExitStack() as stack:
+            checks = make_checks(self.workspace, self.index, None, emit)
+            leads = self._leads(transcript.header.model, mode)
+            if leads:
+                tools = list(few_tools_for(mode))
+            else:
+                tools = list(
+                    tools_for(
+                        mode,
+                        has_index=self.index is not None,
+                        has_diagnostics=has_diagnostics,
+                        lint=checks.diagnostics,
+                    )
+                )
+            if self.tool_servers is not None and tools:
+                servers = await stack.enter_async_context(await self.tool_servers(emit))
+                tools += await servers.tools()
+            run = AgentRun(
+                model=self.model,
+                tools=tools,
+                context=context,
+                transcript=transcript,
+                emit=emit,
+                checks=checks,
+                limits=self.limits,
+                always_calls=leads,
+            )
+            return await run.run(messages, past=past)
 
     def context(self) -> ToolContext:
         context = ToolContext(workspace=self.workspace, index=self.index)
@@ -85,33 +157,45 @@ class Agent:
             context.ask_user = self.ask_user
         return context
 
-    def _agent_run(
-        self,
-        request: Request,
-        context: ToolContext,
-        transcript: Transcript,
-        emit: Callable[[Event], None],
-    ) -> AgentRun:
-        tools = tools_for(
-            request.mode,
-            has_index=self.index is not None,
-            has_diagnostics=bool(request.diagnostics),
-        )
-        return AgentRun(
-            model=self.model,
-            tools=tools,
-            context=context,
-            transcript=transcript,
-            emit=emit,
-            checks=self.checks,
-            limits=self.limits,
-        )
+    @asynccontextmanager
+    async def _commands(self, emit: Callable[[Event], None]) -> AsyncGenerator[RunCommands, None]:
+        def watcher() -> Callable[[str], None]:
+            call = current_call.get()
+            return lambda text: emit(OutputEvent(call, text))
 
-    async def _messages(self, request: Request) -> Sequence[Message]:
+        commands = RunCommands(
+            self.commands,
+            [Path(root) for root in self.workspace.paths.roots],
+            watcher=watcher,
+            notice=lambda text: emit(NoticeEvent(text)),
+        )
+        try:
+            yield commands
+        finally:
+            await commands.aclose()
+
+    def _leads(self, model: str, mode: Mode) -> bool:
+        """Whether the model is led by the hand. Without an index no code can be found for it."""
+        return is_led(model, self.guidance) and (mode != "ask" or self.index is not None)
+
+    async def _messages(self, request: Request, *, leads: bool) -> Sequence[Message]:
         rules = await read_rules(self.workspace, request.active_path)
+        if leads:
+            return (led_system_message(request.mode, rules), request_message(request))
         names = [self.workspace.paths.at(root, "").path for root in self.workspace.paths.roots]
         return (system_message(request.mode, rules, names), request_message(request))
 
     async def _git(self) -> GitState:
         """Of the first root: what a transcript needs to start from the same state."""
         return await read_git(self.workspace.paths.roots[0])
+
+
+def _noting_calls(emit: Callable[[Event], None]) -> Callable[[Event], None]:
+    """A call's tool runs in the context in which the call was announced."""
+
+    def tell(event: Event) -> None:
+        if isinstance(event, CallEvent):
+            current_call.set(event.id)
+        emit(event)
+
+    return tell

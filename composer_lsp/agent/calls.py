@@ -1,12 +1,13 @@
 """Runs the calls of one turn: those that only read at the same time, the others in their order."""
 
 import asyncio
-import json
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from composer_lsp.agent.arguments import read_arguments
 from composer_lsp.agent.edits.change_set import EditError
 from composer_lsp.agent.events import CallEvent, Event, ResultEvent
 from composer_lsp.agent.model import ToolCall
@@ -19,10 +20,16 @@ from composer_lsp.index.client import WorkerError
 
 MAX_RESULT_CHARS = 30_000
 """Of one result: some 10,000 tokens."""
-MAX_ARGUMENT_CHARS = 400_000
 TIME_LIMIT_S = 60.0
 """Of a call that only reads. Commands have a limit of their own."""
 MAX_AT_ONCE = 8
+MAX_CALLS = 64
+"""Of one turn that are done."""
+
+_MAX_ERROR_CHARS = 300
+"""Of an error that no tool foresaw."""
+
+logger = logging.getLogger(__name__)
 
 _REFUSALS = (ToolError, ArgumentError, EditError, PathError, WorkspaceError, WorkerError)
 
@@ -49,12 +56,17 @@ class CallRunner:
     async def run(self, calls: Sequence[ToolCall]) -> list[Result]:
         """The results in the order of the calls. Cancelling it cancels what runs."""
         results: list[Result] = []
-        for only_reads, some in groupby(calls, self._only_reads):
+        for only_reads, some in groupby(calls[:MAX_CALLS], self._only_reads):
             if only_reads:
                 results += await self._at_once(list(some))
             else:
                 results += [await self._one(call) for call in some]
-        return results
+        return results + [self._dropped(call) for call in calls[MAX_CALLS:]]
+
+    def _dropped(self, call: ToolCall) -> Result:
+        self._emit(CallEvent(call.id, call.name, call.arguments))
+        text = f"not done: {MAX_CALLS} calls are done at a time; make it again if you need it still"
+        return self._ended(call, text, 0.0, is_error=True)
 
     def _only_reads(self, call: ToolCall) -> bool:
         tool = self._tools.get(call.name)
@@ -97,6 +109,10 @@ class CallRunner:
         except _REFUSALS as error:
             text, is_error = str(error), True
             is_malformed = isinstance(error, ArgumentError)
+        except Exception as error:
+            # Whatever a tool meets that it did not foresee, the run goes on without it.
+            logger.exception("the tool %s failed", call.name)
+            text, is_error = f"{call.name} failed: {_told(error)}", True
         return self._ended(
             call, text, time.monotonic() - began, is_error=is_error, is_malformed=is_malformed
         )
@@ -110,7 +126,8 @@ class CallRunner:
         is_error: bool,
         is_malformed: bool = False,
     ) -> Result:
-        text = cut_middle(text, MAX_RESULT_CHARS)
+        # A file's name can hold bytes that are no text.
+        text = cut_middle(text, MAX_RESULT_CHARS).encode("utf-8", "replace").decode()
         self._emit(ResultEvent(call.id, text, is_error, duration_s))
         return Result(
             call=call,
@@ -125,15 +142,10 @@ class CallRunner:
         tool = self._tools.get(call.name)
         if tool is None:
             raise ArgumentError(f"there is no tool {call.name!r}; there are {_names(self._tools)}")
-        if len(call.arguments) > MAX_ARGUMENT_CHARS:
-            raise ArgumentError(
-                f"the arguments have {len(call.arguments):,} characters, more than "
-                f"{MAX_ARGUMENT_CHARS:,}; do it in smaller steps"
-            )
         try:
-            return tool, json.loads(call.arguments or "{}")
-        except (ValueError, RecursionError) as error:
-            raise ArgumentError(f"the arguments are no JSON: {error}") from error
+            return tool, read_arguments(call.arguments)
+        except ValueError as error:
+            raise ArgumentError(str(error)) from error
 
 
 def cut_middle(text: str, max_chars: int) -> str:
@@ -143,6 +155,11 @@ def cut_middle(text: str, max_chars: int) -> str:
     half = max_chars // 2
     num_cut = len(text) - 2 * half
     return f"{text[:half]}\n[cut: {num_cut:,} characters are left out here]\n{text[-half:]}"
+
+
+def _told(error: Exception) -> str:
+    lines = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:_MAX_ERROR_CHARS]}"
 
 
 def _names(tools: Mapping[str, Tool]) -> str:

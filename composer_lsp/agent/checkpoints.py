@@ -2,10 +2,12 @@
 
 A checkpoint is a manifest and the files' bytes before and after, by their SHA-256 and so once each:
 
-    FOLDER/ID.json     {"label", "at", "files": [{"path", "moved_from", "before", "after", "mode"}]}
+    FOLDER/ID.json     {"label", "at", "files": [{"path", "moved_from", "before", "before_form",
+                       "after", "after_form", "mode"}]}
     FOLDER/objects/    bytes
 
-The oldest checkpoints leave when there are too many or they are too large.
+A form is the encoding and the byte order mark (hexadecimal) that the bytes are a text in: what was
+guessed once could be guessed otherwise of another text. The oldest checkpoints leave when there are too many or they are too large.
 """
 
 import hashlib
@@ -17,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from composer_lsp.agent.edits.change_set import FileChange
-from composer_lsp.agent.edits.text_file import TextFile
+from composer_lsp.agent.edits.text_file import TextError, TextFile
 from composer_lsp.agent.workspace.directory import write_whole
 
 MAX_CHECKPOINTS = 50
 MAX_BYTES = 200_000_000
 _MODE = 0o600
+_UTF_8 = TextFile(text="")
 
 
 class CheckpointError(Exception):
@@ -51,14 +54,14 @@ class Checkpoints:
         self._max_bytes = max_bytes
 
     def save(self, id: str, label: str, changes: Iterable[FileChange]) -> None:
-        """Keep what is about to be applied. Raises: OSError."""
+        """Keep what is about to be applied. Raises: OSError, TextError."""
         self._objects.mkdir(mode=0o700, parents=True, exist_ok=True)
         files = [
             {
                 "path": change.path,
                 "moved_from": change.moved_from,
-                "before": self._put(change.before and change.before.encode(change.before.text)),
-                "after": self._put(change.data()),
+                **self._kept("before", change.before and change.before.text, change.before),
+                **self._kept("after", change.after, change.like or change.before),
                 "mode": change.mode,
             }
             for change in changes
@@ -96,7 +99,7 @@ class Checkpoints:
         self._collect()
 
     def _back(self, file: dict[str, Any]) -> Iterable[FileChange]:
-        before, after = self._text(file["before"]), self._text(file["after"])
+        before, after = self._text(file, "before"), self._text(file, "after")
         origin = file["moved_from"]
         yield FileChange(
             path=origin or file["path"],
@@ -107,17 +110,35 @@ class Checkpoints:
             mode=file["mode"],
         )
 
-    def _text(self, digest: str | None) -> TextFile | None:
+    def _text(self, file: dict[str, Any], name: str) -> TextFile | None:
+        digest, form = file[name], file.get(f"{name}_form")
         if digest is None:
             return None
         try:
-            return TextFile.decode((self._objects / digest).read_bytes())
+            data = (self._objects / digest).read_bytes()
+            if form is None:  # of a checkpoint that is older than forms
+                return TextFile.decode(data)
+            encoding, bom = form
+            return TextFile.decode_as(data, encoding, bytes.fromhex(bom))
         except OSError as error:
             raise CheckpointError(f"the checkpoint is not whole: {error.strerror}") from error
+        except TextError as error:
+            raise CheckpointError(f"the checkpoint of {file['path']} is broken: {error}") from error
 
-    def _put(self, data: bytes | None) -> str | None:
-        if data is None:
-            return None
+    def _kept(self, name: str, text: str | None, like: TextFile | None) -> dict[str, Any]:
+        """Of the manifest. A text that its file's encoding lacks, which was not saved yet, is kept as
+        UTF-8."""
+        if text is None:
+            return {name: None, f"{name}_form": None}
+        form = like or _UTF_8
+        try:
+            data = form.encode(text)
+        except TextError:
+            form = _UTF_8
+            data = form.encode(text)
+        return {name: self._put(data), f"{name}_form": [form.encoding, form.bom.hex()]}
+
+    def _put(self, data: bytes) -> str:
         digest = hashlib.sha256(data).hexdigest()
         if not (self._objects / digest).exists():
             write_whole(self._objects / digest, data, _MODE)

@@ -6,6 +6,7 @@ prompt holds: nothing is touched before the window is full, and then enough is t
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from composer_lsp.agent.calls import cut_middle
@@ -30,9 +31,11 @@ class Compactor:
         self._max_reply_tokens = max_reply_tokens
         self._counts: dict[str, int] = {}
 
-    async def fitted(self, messages: Sequence[Message]) -> list[Message]:
+    async def fitted(
+        self, messages: Sequence[Message], request: Message | None = None
+    ) -> list[Message]:
         """The messages, shortened if they would leave no room for a reply. The first two, system
-        and request, stay whole. Raises: EngineError."""
+        and request, and what is asked now stay whole. Raises: EngineError."""
         budget = await self._budget()
         sizes = [await self._size(message) for message in messages]
         kept = list(messages)
@@ -46,17 +49,14 @@ class Compactor:
         for index in (*results, *others, *recent):
             if sum(sizes) <= goal:
                 break
+            if kept[index] is request:
+                continue
             kept[index] = _shortened(kept[index])
             sizes[index] = await self._size(kept[index])
-        return await self._without_turns(kept, sizes, budget)
-
-    async def _without_turns(
-        self, messages: list[Message], sizes: list[int], budget: int
-    ) -> list[Message]:
-        """Whole turns, an assistant's message with its results, leave last."""
-        while sum(sizes) > budget and (end := _first_turn_end(messages)) is not None:
-            del messages[2:end], sizes[2:end]
-        return messages
+        # Whole turns, an assistant's message with its results, leave last.
+        while sum(sizes) > budget and (turn := _first_turn(kept, request)) is not None:
+            del kept[turn], sizes[turn]
+        return kept
 
     async def _budget(self) -> int:
         context = await self._model.context_tokens()
@@ -108,11 +108,12 @@ def _cut(value: Any) -> Any:
             return value
 
 
-def _first_turn_end(messages: Sequence[Message]) -> int | None:
-    """Where the second turn after the request begins; None if there is none that could leave."""
+def _first_turn(messages: Sequence[Message], request: Message | None) -> slice | None:
+    """The first turn behind the first two messages that may leave, which the last may not."""
     starts = [
         index
         for index in range(2, len(messages))
         if messages[index]["role"] in ("assistant", "user")
     ]
-    return starts[1] if len(starts) > 2 else None
+    turns = (slice(start, end) for start, end in pairwise(starts))
+    return next((turn for turn in turns if messages[turn.start] is not request), None)

@@ -1,5 +1,6 @@
 """What a run tells those who watch it, as it happens."""
 
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,6 +21,16 @@ class CallEvent:
     id: str
     name: str
     arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutputEvent:
+    """A piece of what a call's command writes, as it comes. Its result has all that the model
+    reads."""
+
+    id: str
+    """The call's."""
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +64,7 @@ class NoticeEvent:
     level: Literal["information", "warning"] = "warning"
 
 
-Event = TextEvent | CallEvent | ResultEvent | PlanEvent | EditsEvent | NoticeEvent
+Event = TextEvent | CallEvent | OutputEvent | ResultEvent | PlanEvent | EditsEvent | NoticeEvent
+
+current_call: ContextVar[str] = ContextVar("current_call", default="")
+"""The id of the call that runs, for the tool that it calls."""

@@ -3,18 +3,16 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path
 
-from composer_index.languages import PLAINTEXT, language_of
+from composer_lsp.agent.citations import Citation, citations, is_file_name, is_path
 from composer_lsp.agent.edits.lines import split_lines
 from composer_lsp.agent.tools.context import ToolContext
-from composer_lsp.agent.workspace.paths import PathError
+from composer_lsp.agent.workspace.paths import PathError, Place
 from composer_lsp.agent.workspace.workspace import WorkspaceError
 
-_CITATION = re.compile(
-    r"(?<![\w/:.])((?:\.{1,2}/|/)?\.?[\w@+][\w@+./-]*):(\d{1,7})(?:-(\d{1,7}))?(?![\w.]*:?\d)"
-)
-_HOST = re.compile(r"(?:[\d.]+|localhost)")
+_NAMED = re.compile(r"`([A-Za-z_][\w.:]*)(?:\(\))?`")
+_MAX_NAMED = 5
 _PASSED = re.compile(
     r"(?i)\btests?\b[^.\n]{0,40}?\b(?:pass(?:es|ed|ing)?|succeed(?:s|ed)?|green)\b"
     r"|\bpass(?:es|ed|ing)? (?:all |the |every )*(?:\w+ )?tests?\b"
@@ -28,17 +26,17 @@ _NOT_CLAIMED = re.compile(
 @dataclass(frozen=True, slots=True)
 class Problem:
     claim: str
-    """As it stands in the answer."""
+    """As it stands in the answer, without marks of Markdown."""
     why: str
 
 
 async def check_claims(text: str, context: ToolContext) -> list[Problem]:
-    """Each citation `path:line` must be of lines that this run was shown, and "tests pass" needs a
+    """Each citation of a line must be of lines that this run was shown, and "tests pass" needs a
     test command that ran and passed after the last edit."""
     problems = [
-        Problem(match[0], why)
-        for match in _CITATION.finditer(text)
-        if (why := await _citation(match, context)) is not None
+        Problem(citation.written, why)
+        for citation in citations(text)
+        if (why := await _why_not(citation, context)) is not None
     ]
     if not context.ledger.tests_passed:
         why = (
@@ -50,6 +48,24 @@ async def check_claims(text: str, context: ToolContext) -> list[Problem]:
     return list(dict.fromkeys(problems))
 
 
+async def places_of_names(text: str, context: ToolContext) -> list[str]:
+    """For an answer that cites nothing: where the names in it are defined, as `name` at path:lines,
+    as far as the index knows one place alone, which this run was shown."""
+    if context.index is None or any(citations(text)):
+        return []
+    places: list[str] = []
+    for name in list(dict.fromkeys(_NAMED.findall(text)))[:_MAX_NAMED]:
+        shown: list[str] = []
+        for found in await context.index.definitions(name):
+            path = context.workspace.paths.at(found["root"], found["path"]).path
+            first, last = found["start_line"], found["end_line"]
+            if context.reads.has_seen(path, first, first):
+                shown.append(f"`{name}` at {path}:{first}-{last}")
+        if len(shown) == 1:
+            places += shown
+    return places
+
+
 def _claims_of_tests(text: str) -> Iterator[str]:
     for sentence in re.split(r"(?<=[.!?])\s+|\n", text):
         match = _PASSED.search(sentence)
@@ -57,22 +73,24 @@ def _claims_of_tests(text: str) -> Iterator[str]:
             yield match[0]
 
 
-async def _citation(match: "re.Match[str]", context: ToolContext) -> str | None:
-    path, first, last = match[1], int(match[2]), int(match[3] or match[2])
-    if _HOST.fullmatch(path):
-        return None
-    is_file_name = language_of(PurePosixPath(path).name, b"") != PLAINTEXT
+async def _why_not(citation: Citation, context: ToolContext) -> str | None:
+    is_file = is_file_name(citation.path) or is_path(citation.path)
     try:
-        place = await context.place(path)
+        place = await context.place(citation.path)
         file = await context.file(place)
     except (PathError, WorkspaceError) as error:
-        return str(error) if is_file_name else None
+        return str(error) if is_file else None
     if file is None:
         # `example.com:443` is no citation; `src/gone.py:3` is one that does not hold.
-        return "there is no such file" if is_file_name else None
+        return "there is no such file" if is_file or _is_in_folder(place) else None
     num_lines = len(split_lines(file.text))
-    if not 1 <= first <= last <= num_lines:
+    if not all(1 <= first <= last <= num_lines for first, last in citation.lines):
         return f"the file has {num_lines} lines"
-    if not context.reads.has_seen(place.path, first, last):
+    if not all(context.reads.has_seen(place.path, *stretch) for stretch in citation.lines):
         return "these lines were not read in this run"
     return None
+
+
+def _is_in_folder(place: Place) -> bool:
+    folder, slash, _ = place.relative.partition("/")
+    return bool(slash) and (Path(place.root) / folder).is_dir()

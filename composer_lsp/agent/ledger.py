@@ -1,16 +1,8 @@
 """What a run did, in order, as far as claims about it can be checked: edits and commands."""
 
-import re
 from dataclasses import dataclass
 
-_TEST = re.compile(
-    r"""(?x)(?:^|[\s/])(?:
-        pytest | py\.test | tox | nox | unittest | nose2 | jest | vitest | mocha | ava
-        | rspec | minitest | phpunit | ctest | busted | bats
-        | (?:npm|pnpm|yarn|bun|deno|cargo|go|mvn|gradlew?|dotnet|mix|rake|make|just|swift|zig|cabal|
-           stack|sbt|bazel|composer)\s+(?:\S+\s+)*?(?:run\s+)?(?:unit)?-?tests?(?:[:\w-]*)
-    )(?:$|\s|;|&)"""
-)
+from composer_lsp.agent.testing_lines import runs_tests, tells_of_tests
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +13,16 @@ class CommandRun:
 
     @property
     def is_test(self) -> bool:
-        return _TEST.search(self.line) is not None
+        return runs_tests(self.line)
+
+    @property
+    def tells_of_tests(self) -> bool:
+        """Whether the exit code is zero only if the tests passed."""
+        return tells_of_tests(self.line)
+
+    @property
+    def has_passed(self) -> bool:
+        return self.exit_code == 0 and self.tells_of_tests
 
 
 class Ledger:
@@ -41,8 +42,5 @@ class Ledger:
     @property
     def tests_passed(self) -> bool:
         """Whether a test command ran since the last edit, and each one's last run passed."""
-        last: dict[str, bool] = {}
-        for command in self._after_edit:
-            if command.is_test:
-                last[command.line] = command.exit_code == 0
+        last = {each.line: each.has_passed for each in self._after_edit if each.is_test}
         return bool(last) and all(last.values())

@@ -29,6 +29,19 @@ class ReadLog:
         num_lines = self._num_lines.get(path)
         return num_lines is not None and self.has_seen(path, 1, num_lines)
 
+    def ranges(self, path: str) -> list[tuple[int, int]]:
+        """The lines that were shown, in order: first and last of each stretch."""
+        found: list[tuple[int, int]] = []
+        for number in sorted(self._lines.get(path, ())):
+            if found and found[-1][1] == number - 1:
+                found[-1] = (found[-1][0], number)
+            else:
+                found.append((number, number))
+        return found
+
+    def num_lines(self, path: str) -> int | None:
+        return self._num_lines.get(path)
+
     @property
     def paths(self) -> list[str]:
         return list(self._lines)

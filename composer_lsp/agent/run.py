@@ -11,8 +11,12 @@ from typing import Any, Literal
 from composer_lsp.agent.calls import CallRunner, Result
 from composer_lsp.agent.compaction import Compactor
 from composer_lsp.agent.events import EditsEvent, Event, NoticeEvent, PlanEvent, TextEvent
-from composer_lsp.agent.evidence import Problem, check_claims
+from composer_lsp.agent.evidence import Problem, check_claims, places_of_names
+from composer_lsp.agent.formats.cursor import WrittenCall
+from composer_lsp.agent.formats.splitter import Splitter
 from composer_lsp.agent.model import ChatModel, Message, Reply
+from composer_lsp.agent.repetition import is_endless
+from composer_lsp.agent.state import StateLog
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.tool import Tool
 from composer_lsp.agent.transcript import Transcript
@@ -22,6 +26,7 @@ from composer_lsp.engine.errors import (
     TruncatedStreamError,
     UnreachableError,
 )
+from composer_lsp.index.client import WorkerError
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +46,10 @@ class Limits:
     """Of a malformed call, of an engine that breaks off, before the user is told."""
     max_repeats: int = 3
     """The same calls so many times in a row end the run."""
+    max_refused: int = 8
+    """So many turns in a row of whose edits and commands none could be done end the run."""
+    max_reply_chars: int = 500_000
+    """Of one answer, for a server that keeps to no number of tokens."""
     retry_s: float = 1.0
     """Before an engine that broke off is asked again; twice as long the next time."""
 
@@ -79,8 +88,11 @@ class AgentRun:
         emit: Callable[[Event], None],
         checks: Checks = no_checks,
         limits: Limits | None = None,
+        always_calls: bool = False,
     ) -> None:
+        """`always_calls`: each answer is to be a call, where the engine can see to that."""
         self._model = model
+        self._always_calls = always_calls
         self._tools = tools
         self._definitions = [tool.definition for tool in tools]
         self._context = context
@@ -90,17 +102,31 @@ class AgentRun:
         self._limits = limits or Limits()
         self._calls = CallRunner(tools, context, emit)
         self._compactor = Compactor(model, self._definitions, self._limits.max_reply_tokens)
+        self._offered = {tool.name: tool.parameters for tool in tools}
+        self._state = StateLog(context, transcript)
         self._messages: list[Message] = []
+        self._request: Message | None = None
+        """What the user asked last."""
         self._was_mended = False
+        self._was_told_of_unknown = False
+        self._was_told_of_doubtful = False
         self._num_malformed = 0
+        self._num_cut = 0
         self._past: list[str] = []
+        self._num_refused = 0
 
-    async def run(self, messages: Sequence[Message]) -> Outcome:
-        """`messages` begin the conversation: the system's, and the request, or those of a
-        transcript that is resumed."""
+    async def run(self, messages: Sequence[Message], *, past: Sequence[Message] = ()) -> Outcome:
+        """`messages` begin the conversation, the system's and the request, or go on with one whose
+        `past` is in the transcript already."""
+        self._messages = list(past)
+        self._transcript.add("tools", definitions=self._definitions)
         for message in messages:
             self._add(message)
+        self._request = messages[-1] if messages else None
         try:
+            room = await self._model.context_tokens()
+            # A third of the context or less, in code.
+            self._context.max_result_chars = min(self._context.max_result_chars, room)
             outcome = await self._loop()
         except EngineError as error:
             outcome = Outcome(status="failed", text=str(error))
@@ -112,7 +138,7 @@ class AgentRun:
 
     async def _loop(self) -> Outcome:
         for _ in range(self._limits.max_turns):
-            self._messages = await self._compactor.fitted(self._messages)
+            await self._make_room()
             reply = await self._reply()
             self._add(reply.message, reply)
             if reply.calls:
@@ -123,6 +149,12 @@ class AgentRun:
                 return outcome
         text = f"The run was ended after {self._limits.max_turns} turns. It can be continued."
         return Outcome(status="limit", text=text)
+
+    async def _make_room(self) -> None:
+        fitted = await self._compactor.fitted(self._messages, self._request)
+        if fitted != self._messages:
+            self._messages = fitted
+            self._transcript.add("context", messages=list(fitted))
 
     async def _reply(self) -> Reply:
         for num_tries in range(1, self._limits.num_tries + 1):
@@ -141,15 +173,40 @@ class AgentRun:
             self._messages,
             self._definitions,
             max_tokens=self._limits.max_reply_tokens,
-            # Small models answer from memory what they should look up.
-            must_call=not any(message["role"] == "tool" for message in self._messages),
+            must_call=bool(self._tools) and (self._always_calls or not self._has_looked_up),
         )
+        splitter = Splitter(self._offered, [tool.name for tool in self._tools if tool.only_reads])
         async with aclosing(deltas):
             async for delta in deltas:
-                reply.add(delta)
-                if delta.text:
-                    self._emit(TextEvent(delta.text))
+                reply.written += delta.text
+                reply.add_unshown(delta)
+                self._show(reply, splitter.feed(delta.text))
+                if splitter.is_over or self._is_too_long(reply):
+                    break
+        self._show(reply, splitter.flush())
+        reply.take_written_calls()
+        reply.unknown_tools = splitter.unknown
+        reply.doubtful_tools = splitter.doubtful
         return reply
+
+    @property
+    def _has_looked_up(self) -> bool:
+        """Some models answer from memory what they should look up."""
+        return any(message["role"] == "tool" for message in self._messages)
+
+    def _show(self, reply: Reply, pieces: Sequence[str | WrittenCall]) -> None:
+        for piece in pieces:
+            if isinstance(piece, WrittenCall):
+                reply.written_calls.append(piece)
+            else:
+                reply.text += piece
+                self._emit(TextEvent(piece))
+
+    def _is_too_long(self, reply: Reply) -> bool:
+        is_over = is_endless(reply.written) or reply.num_chars > self._limits.max_reply_chars
+        if is_over:
+            reply.finish_reason = "length"
+        return is_over
 
     async def _after_calls(self, reply: Reply) -> Outcome | None:
         num_edits, plan = self._context.ledger.num_edits, self._context.plan
@@ -160,28 +217,55 @@ class AgentRun:
             self._emit(PlanEvent(self._context.plan))
         if self._context.ledger.num_edits != num_edits:
             await self._after_edits()
+        await self._state.note()
         if self._context.summary is not None:
             return await self._judged(self._context.summary)
-        return self._malformed(results) or self._repeated(reply)
+        if reply.finish_reason == "length" and results[-1].is_malformed:
+            self._tell(
+                "Your answer was cut before the call had ended. Do it in smaller steps: a part of a "
+                "file, then the next."
+            )
+        return self._malformed(results) or self._repeated(reply, results) or self._refused(results)
 
     async def _after_edits(self) -> None:
         changes = list(self._context.changes.changes())
         self._transcript.add_changes(changes)
         self._emit(EditsEvent(tuple(change.path for change in changes)))
         if found := await self._checks(self._context):
-            self._add({"role": "user", "content": f"[checks] {found}"})
+            self._tell(f"[checks] {found}")
 
     async def _after_text(self, reply: Reply) -> Outcome | None:
         if reply.finish_reason == "length":
-            self._add({"role": "user", "content": "Your answer was cut. Go on, more briefly."})
-            return None
+            return self._cut()
+        self._num_cut = 0
         if not reply.text.strip():
             self._num_malformed += 1
             if self._num_malformed >= self._limits.num_tries:
                 return Outcome(status="failed", text="The model answers with nothing.")
-            self._add({"role": "user", "content": "Your answer was empty. Call a tool or answer."})
+            self._tell("Your answer was empty. Call a tool or answer.")
+            return None
+        if reply.unknown_tools and not self._was_told_of_unknown:
+            self._was_told_of_unknown = True
+            names = ", ".join(self._offered)
+            self._tell(f"There is no tool {reply.unknown_tools[0]!r}; there are {names}.")
+            return None
+        if reply.doubtful_tools and not self._was_told_of_doubtful:
+            self._was_told_of_doubtful = True
+            self._tell(
+                f"Your answer holds a call of {reply.doubtful_tools[0]} among other text, so it was "
+                "not carried out. If it was an example, answer again as you did. If you meant it, "
+                "answer with the call alone."
+            )
             return None
         return await self._judged(reply.text.strip())
+
+    def _cut(self) -> Outcome | None:
+        self._num_cut += 1
+        if self._num_cut >= self._limits.num_tries:
+            text = f"The model's answers did not come to an end, {self._num_cut} times in a row."
+            return Outcome(status="failed", text=text)
+        self._tell("Your answer was cut. Do not repeat it: go on, more briefly.")
+        return None
 
     async def _judged(self, text: str) -> Outcome | None:
         """The outcome, unless claims do not hold that the model was not told of yet."""
@@ -189,6 +273,7 @@ class AgentRun:
         if not problems or self._was_mended:
             for problem in problems:
                 self._emit(NoticeEvent(f"not shown to be true: {problem.claim} ({problem.why})"))
+            text += await self._places(text)
             return Outcome(status="finished", text=text, problems=tuple(problems))
         self._was_mended = True
         self._context.summary = None
@@ -197,8 +282,20 @@ class AgentRun:
             "These claims do not hold. Look it up or run it, or leave the claim out, and answer "
             f"again:\n{listed}"
         )
-        self._add({"role": "user", "content": content})
+        self._tell(content)
         return None
+
+    async def _places(self, text: str) -> str:
+        """What is added to an answer that names code and cites no line of it."""
+        try:
+            places = await places_of_names(text, self._context)
+        except WorkerError as error:
+            logger.warning("an answer stays without its places: %s", error)
+            return ""
+        added = f"\n\nDefined: {', '.join(places)}." if places else ""
+        if added:
+            self._emit(TextEvent(added))
+        return added
 
     def _malformed(self, results: Sequence[Result]) -> Outcome | None:
         if not all(result.is_malformed for result in results):
@@ -213,10 +310,30 @@ class AgentRun:
         )
         return Outcome(status="failed", text=text)
 
-    def _repeated(self, reply: Reply) -> Outcome | None:
+    def _refused(self, results: Sequence[Result]) -> Outcome | None:
+        changing = [result for result in results if not self._only_reads(result.call.name)]
+        if not changing:
+            return None
+        self._num_refused += 1
+        if not all(result.is_error for result in changing):
+            self._num_refused = 0
+        if self._num_refused < self._limits.max_refused:
+            return None
+        text = (
+            f"None of the model's last {self._num_refused} tries could be done; the last time: "
+            f"{changing[-1].text}. What should it do differently? Say so, and the run goes on."
+        )
+        return Outcome(status="stuck", text=text)
+
+    def _only_reads(self, name: str) -> bool:
+        return all(tool.only_reads for tool in self._tools if tool.name == name)
+
+    def _repeated(self, reply: Reply, results: Sequence[Result]) -> Outcome | None:
         self._past.append(json.dumps([(call.name, call.arguments) for call in reply.calls]))
         last = self._past[-self._limits.max_repeats :]
         if len(last) < self._limits.max_repeats or len(set(last)) > 1:
+            if results[-1].is_error and self._past[-1] in self._past[-2:-1]:
+                self._tell("You have made this very call before. Do something else.")
             return None
         names = ", ".join(call.name for call in reply.calls)
         text = (
@@ -224,6 +341,10 @@ class AgentRun:
             "Say so, and the run goes on."
         )
         return Outcome(status="stuck", text=text)
+
+    def _tell(self, content: str) -> None:
+        """The model, by the harness."""
+        self._add({"role": "user", "content": content})
 
     def _add(self, message: Message, reply: Reply | None = None) -> None:
         self._messages.append(message)

@@ -1,16 +1,26 @@
 """What happened in a run, as JSON, one object a line: to resume it, to show it, to learn from it.
 
 The first line is the header: the request and what the workspace was. Every other line has a `kind`:
-`message` (as chat requests have it; an assistant's with `usage`, and `tokens` where the engine gives
-them), `result` (a call's, with its duration), `event`, `changes` (the files changed so far), `verdict`
-(hunks accepted and rejected), `end`.
+
+- `tools`: the definitions that a run offers;
+- `message`, as chat requests have it. An assistant's with `usage`, `finish_reason`, `sampling` (how it
+  was asked for), `tokens` where the engine gives them, and `written` and `written_arguments` where
+  the model wrote something else than what it is shown of it later;
+- `context`: all messages, when old ones were shortened: the next request has these;
+- `result`: a call's, with its duration;
+- `changes`: the files changed so far;
+- `state`: lines read, with the digest of the text that they are of, commands, the plan;
+- `resumed`, `end`, and `verdict`: which hunks of a file the user has accepted and rejected.
 """
 
 import json
+import logging
 import os
 import secrets
+import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
@@ -18,12 +28,18 @@ from typing import IO, Any, cast
 from composer_lsp.agent.edits.change_set import FileChange
 from composer_lsp.agent.model import Message, Reply
 
+logger = logging.getLogger(__name__)
+
 FORMAT = 1
 """Of the file; another one is not resumed."""
 
 
 class TranscriptError(Exception):
-    """A file is no transcript that can be read; the text names it."""
+    """A file is no transcript that can be read, or another run writes it; the text names it."""
+
+
+def _log(text: str) -> None:
+    logger.warning("%s", text)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,21 +59,36 @@ class Header:
 
 @dataclass(kw_only=True)
 class Transcript:
-    """Written as it grows; what was added is on the disk when `add` returns."""
+    """Written as it grows; what was added is on the disk when `add` returns. Where it cannot be written
+    any more, it goes on in memory. No other run goes on with one that is open (on Windows nothing keeps
+    them from it)."""
 
     header: Header
     entries: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
     file: IO[str] | None = None
+    path: Path | None = None
+    """None: it is kept in memory alone."""
+    on_loss: Callable[[str], None] = _log
+    """Told once, when it is kept in memory alone from here on."""
 
     @classmethod
-    def begin(cls, folder: Path, header: Header) -> "Transcript":
-        """Raises: OSError."""
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(
-            folder / f"{header.id}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600
-        )
-        transcript = cls(header=header, file=os.fdopen(descriptor, "w", encoding="utf-8"))
+    def begin(
+        cls, folder: Path, header: Header, on_loss: Callable[[str], None] = _log
+    ) -> "Transcript":
+        path = folder / f"{header.id}.jsonl"
+        transcript = cls(header=header, path=path, on_loss=on_loss)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError as error:
+            transcript._lose(error)
+            return transcript
+        transcript.file = os.fdopen(descriptor, "w", encoding="utf-8")
+        _lock(transcript.file)
         transcript._write({"kind": "header", "format": FORMAT, **asdict(header)})
+        if transcript.path is None:
+            with suppress(OSError):
+                path.unlink()
         return transcript
 
     @classmethod
@@ -72,27 +103,64 @@ class Transcript:
             raise TranscriptError(f"{path} is no transcript of this version")
         names = Header.__dataclass_fields__
         header = Header(**{name: value for name, value in lines[0].items() if name in names})
-        return cls(header=header, entries=lines[1:])
+        return cls(header=header, entries=lines[1:], path=path)
 
-    def resume(self, path: Path) -> None:
-        """Go on writing where it ends. Raises: OSError."""
-        data = path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        self.file = path.open("r+", encoding="utf-8")
-        self.file.truncate(len(whole))
-        self.file.seek(0, os.SEEK_END)
+    def reopen(self) -> None:
+        """Go on writing where it ends, with what others have added meanwhile. Raises: TranscriptError
+        where another run writes it."""
+        assert self.path is not None, "a transcript in memory has no end"
+        try:
+            self.file = self.path.open("r+", encoding="utf-8")
+            _lock(self.file)
+            data = self.path.read_bytes()
+            whole = data[: data.rfind(b"\n") + 1]
+            self.file.truncate(len(whole))
+            self.file.seek(0, os.SEEK_END)
+        except BlockingIOError as error:
+            self.close()
+            raise TranscriptError(
+                f"the run {self.header.id} is going on elsewhere; stop it there, or answer what it asks"
+            ) from error
+        except OSError as error:
+            self._lose(error)
+            return
+        if whole.count(b"\n") != 1 + len(self.entries):
+            self.entries[:] = list(_objects(self.path))[1:]
+
+    @contextmanager
+    def held(self) -> Generator[None, None, None]:
+        """Open again, so that no other run goes on with it meanwhile. Raises: TranscriptError where one
+        does."""
+        if self.path is not None:
+            self.reopen()
+        try:
+            yield
+        finally:
+            self.close()
 
     @property
     def messages(self) -> list[Message]:
+        """All that was said."""
         return [entry["message"] for entry in self.entries if entry["kind"] == "message"]
+
+    @property
+    def context(self) -> list[Message]:
+        """What the next request would hold: old messages may be shortened."""
+        found: list[Message] = []
+        for entry in self.entries:
+            if entry["kind"] == "message":
+                found.append(entry["message"])
+            elif entry["kind"] == "context":
+                found = list(entry["messages"])
+        return found
+
+    def last(self, kind: str) -> Mapping[str, Any] | None:
+        return next((entry for entry in reversed(self.entries) if entry["kind"] == kind), None)
 
     def add_message(self, message: Message, reply: Reply | None = None) -> None:
         entry: dict[str, Any] = {"message": dict(message)}
         if reply is not None:
-            entry["usage"] = asdict(reply.usage)
-            entry["finish_reason"] = reply.finish_reason
-            if reply.tokens:
-                entry["tokens"] = [asdict(token) for token in reply.tokens]
+            entry |= _of_reply(reply)
         self.add("message", **entry)
 
     def add_changes(self, changes: Sequence[FileChange]) -> None:
@@ -109,26 +177,86 @@ class Transcript:
             ],
         )
 
+    def add_verdict(self, path: str, *, accepted: Sequence[int], rejected: Sequence[int]) -> None:
+        """What the user made of the hunks of a file, by their number in `FileChange.hunks`. Also
+        after `close`. Raises: TranscriptError where another run writes it by now."""
+        is_closed = self.file is None and self.path is not None
+        if is_closed:
+            self.reopen()
+        self.add("verdict", path=path, accepted=list(accepted), rejected=list(rejected))
+        if is_closed:
+            self.close()
+
+    def add_verdicts(self, changes: Sequence[FileChange], *, is_accepted: bool) -> None:
+        """The same for all hunks of all files. Raises: as `add_verdict`."""
+        for change in changes:
+            hunks = range(len(change.hunks))
+            accepted, rejected = (hunks, ()) if is_accepted else ((), hunks)
+            self.add_verdict(change.path, accepted=accepted, rejected=rejected)
+
     def add(self, kind: str, **fields: Any) -> None:
         entry = {"kind": kind, "at": round(time.time(), 3), **fields}
         self.entries.append(entry)
         self._write(entry)
 
     def close(self) -> None:
-        if self.file is not None:
-            self.file.close()
-            self.file = None
+        file, self.file = self.file, None
+        if file is not None:
+            # What `add` has written is on the disk; there is nothing else to be lost.
+            with suppress(OSError):
+                file.close()
 
     def _write(self, entry: Mapping[str, Any]) -> None:
-        if self.file is not None:
-            # ASCII: a lone surrogate of a file's text is JSON, and no UTF-8.
-            self.file.write(json.dumps(entry) + "\n")
+        if self.file is None:
+            return
+        # ASCII: a lone surrogate of a file's text is JSON, and no UTF-8.
+        line = json.dumps(entry) + "\n"
+        try:
+            self.file.write(line)
             self.file.flush()
+        except OSError as error:
+            self._lose(error)
+
+    def _lose(self, error: OSError) -> None:
+        path, self.path = self.path, None
+        self.close()
+        self.on_loss(
+            f"The transcript cannot be kept ({error.filename or path}: {error.strerror}). The run goes "
+            "on without it, and cannot be resumed when it has ended."
+        )
+
+
+def _of_reply(reply: Reply) -> dict[str, Any]:
+    entry: dict[str, Any] = {"usage": asdict(reply.usage), "finish_reason": reply.finish_reason}
+    if reply.sampling is not None:
+        entry["sampling"] = asdict(reply.sampling)
+    if reply.tokens:
+        entry["tokens"] = [asdict(token) for token in reply.tokens]
+    if reply.written != reply.text:
+        entry["written"] = reply.written
+    written = [call.arguments for call in reply.calls]
+    if written != [each["function"]["arguments"] for each in reply.message.get("tool_calls", ())]:
+        entry["written_arguments"] = written
+    return entry
 
 
 def new_id() -> str:
     """Sorts by time."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+
+
+def _lock(file: IO[str]) -> None:
+    """Until it is closed. Raises: BlockingIOError where it is locked."""
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError as error:  # a file system without locks
+        logger.warning("%s cannot be locked: %s", file.name, error.strerror)
 
 
 def _objects(path: Path) -> Iterator[dict[str, Any]]:

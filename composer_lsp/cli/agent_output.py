@@ -6,20 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
-from composer_lsp.agent.diff import unified
+from composer_index.printable import printable
+from composer_lsp.agent.diff import shown, unified
 from composer_lsp.agent.edits.change_set import FileChange
 from composer_lsp.agent.events import (
     CallEvent,
     EditsEvent,
     Event,
     NoticeEvent,
+    OutputEvent,
     PlanEvent,
     ResultEvent,
     TextEvent,
 )
 
 if TYPE_CHECKING:
-    from composer_lsp.agent.agent import Finished
+    from composer_lsp.agent.run import Outcome
 
 _MAX_ARGUMENTS = 100
 _MARKS = {"todo": " ", "doing": ">", "done": "x"}
@@ -28,7 +30,11 @@ _MARKS = {"todo": " ", "doing": ">", "done": "x"}
 class Output(Protocol):
     def event(self, event: Event) -> None: ...
 
-    def outcome(self, finished: "Finished") -> None: ...
+    def outcome(self, outcome: "Outcome", transcript: str) -> None:
+        """`transcript`: its id; empty where it is not kept."""
+        ...
+
+    def stopped(self, outcome: "Outcome", transcript: str) -> None: ...
 
     def changes(self, changes: Sequence[FileChange]) -> None:
         """Before they are applied."""
@@ -45,20 +51,25 @@ class TerminalOutput:
     def __init__(self) -> None:
         from rich.console import Console
 
-        self._out = Console(highlight=False, soft_wrap=True)
-        self._err = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._out = Console(highlight=False, soft_wrap=True, emoji=False)
+        self._err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
         self._names: dict[str, str] = {}
         self._said = ""
+        self._is_mid_output = False
 
     def event(self, event: Event) -> None:
         match event:
             case TextEvent(text=text):
                 self._said += text
-                self._out.print(text, end="", markup=False)
+                self._out.print(_safe(text), end="", markup=False)
             case CallEvent(id=call, name=name, arguments=arguments):
                 self._line()
-                self._names[call] = f"{name} {_short(arguments)}"
+                self._names[call] = f"{printable(name)} {_short(arguments)}"
+            case OutputEvent(text=text):
+                self._err.print(_safe(text), end="", style="dim", markup=False)
+                self._is_mid_output = not text.endswith("\n")
             case ResultEvent(id=call, text=text, is_error=is_error, duration_s=duration_s):
+                self._line()
                 self._err.print(
                     f"  {self._names.pop(call, '?')}  {duration_s:.1f} s", style="dim", markup=False
                 )
@@ -66,42 +77,48 @@ class TerminalOutput:
                     self._err.print(f"    {_first_line(text)}", style="red", markup=False)
             case PlanEvent(steps=steps):
                 for step in steps:
-                    self._err.print(f"  [{_MARKS[step.state]}] {step.text}", markup=False)
+                    line = f"  [{_MARKS[step.state]}] {printable(step.text)}"
+                    self._err.print(line, markup=False)
             case NoticeEvent(text=text):
                 self._line()
-                self._err.print(text, style="yellow", markup=False)
+                self._err.print(_safe(text), style="yellow", markup=False)
             case EditsEvent():
                 pass  # shown as a diff when the run has ended
 
-    def outcome(self, finished: "Finished") -> None:
-        outcome = finished.outcome
+    def outcome(self, outcome: "Outcome", transcript: str) -> None:
         if outcome.text.strip() != self._said.strip():
             self._line()
             style = None if outcome.status == "finished" else "yellow"
-            self._out.print(outcome.text, style=style, markup=False)
+            self._out.print(_safe(outcome.text), style=style, markup=False)
         self._line()
+
+    def stopped(self, outcome: "Outcome", transcript: str) -> None:
+        self.event(NoticeEvent(outcome.text))
 
     def changes(self, changes: Sequence[FileChange]) -> None:
         from rich.syntax import Syntax
 
-        text = unified(changes)
+        text = shown(changes)
         if self._out.is_terminal:
             self._out.print(Syntax(text, "diff", background_color="default"))
         else:
             self._out.print(text, markup=False)
 
     def applied(self, changes: Sequence[FileChange]) -> None:
-        self._err.print(f"Changed {', '.join(change.path for change in changes)}.", markup=False)
+        paths = ", ".join(printable(change.path) for change in changes)
+        self._err.print(f"Changed {paths}.", markup=False)
 
     def error(self, text: str) -> None:
         self._line()
-        print(f"composer-lsp: {text}", file=sys.stderr)
+        print(f"composer-lsp: {_safe(text)}", file=sys.stderr)
 
     def _line(self) -> None:
         """End the line that is being streamed."""
         if self._said and not self._said.endswith("\n"):
             self._out.print()
-        self._said = ""
+        if self._is_mid_output:
+            self._err.print()
+        self._said, self._is_mid_output = "", False
 
 
 class JsonOutput:
@@ -109,14 +126,10 @@ class JsonOutput:
         kind = type(event).__name__.removesuffix("Event").lower()
         _print({"kind": kind, **asdict(event)})
 
-    def outcome(self, finished: "Finished") -> None:
-        _print(
-            {
-                "kind": "outcome",
-                **asdict(finished.outcome),
-                "transcript": finished.transcript.header.id,
-            }
-        )
+    def outcome(self, outcome: "Outcome", transcript: str) -> None:
+        _print({"kind": "outcome", **asdict(outcome), "transcript": transcript})
+
+    stopped = outcome
 
     def changes(self, changes: Sequence[FileChange]) -> None:
         _print({"kind": "diff", "text": unified(changes)})
@@ -133,9 +146,13 @@ def _print(value: Mapping[str, Any]) -> None:
 
 
 def _short(arguments: str) -> str:
-    line = " ".join(arguments.split())
+    line = printable(" ".join(arguments.split()))
     return line if len(line) <= _MAX_ARGUMENTS else f"{line[: _MAX_ARGUMENTS - 1]}…"
 
 
 def _first_line(text: str) -> str:
-    return text.split("\n", 1)[0]
+    return printable(text.split("\n", 1)[0])
+
+
+def _safe(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))

@@ -1,4 +1,4 @@
-"""`composer-lsp ask|plan|edit "…"`: the agent in a terminal, on a folder."""
+"""`composer-lsp ask|edit|fix|test "…"`: the agent in a terminal, on a folder."""
 
 import argparse
 import asyncio
@@ -6,28 +6,50 @@ import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from composer_lsp.cli.agent_output import JsonOutput, Output, TerminalOutput
-from composer_lsp.config import AgentSettings, EngineSettings, IndexSettings
+from composer_lsp.cli.terminal import can_ask, confirmed, stop_at_signals
+from composer_lsp.config import AgentSettings, EngineSettings, Guidance, IndexSettings, Settings
 
 if TYPE_CHECKING:
-    from composer_lsp.agent.agent import Agent, Finished
-    from composer_lsp.agent.prompt.system import Mode
+    from composer_lsp.agent.agent import Agent
     from composer_lsp.agent.workspace.workspace import CodeIndex
+    from composer_lsp.cli.agent_run import Beginning
     from composer_lsp.engine.chat import ConfiguredChatModel
 
-_NOT_FINISHED = 1
 _FAILED = 2
-_NOT_APPLIED = 3
+_INTERRUPTED = 130
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    defaults = AgentSettings()
     parser.add_argument("request", nargs="+", help="what you want, in words")
     parser.add_argument("--root", type=Path, default=Path(), help="the folder (default: this one)")
+    add_run_arguments(parser)
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """How a run goes, wherever it begins."""
+    defaults = AgentSettings()
     parser.add_argument("--json", action="store_true", help="print events, one JSON object a line")
-    parser.add_argument("--yes", action="store_true", help="apply the changes without asking")
+    parser.add_argument(
+        "--yes",
+        action="store_true",
+        help="apply the changes without asking; commands are asked about all the same",
+    )
+    parser.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="let commands run that match, such as 'pytest *' (may be repeated)",
+    )
+    parser.add_argument(
+        "--mcp-config",
+        type=Path,
+        metavar="FILE",
+        help="tool servers, under `mcpServers` as other tools have it, besides the folder's .mcp.json",
+    )
     parser.add_argument("--no-index", action="store_true", help="find code by text and names alone")
     parser.add_argument("--model", default=defaults.model, help="model name (default: auto)")
     parser.add_argument(
@@ -36,14 +58,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--api-key-env", default="", help="environment variable that holds the key for --url"
     )
+    parser.add_argument(
+        "--guidance",
+        choices=get_args(Guidance),
+        default=defaults.guidance,
+        help="lead the model by the hand, as small ones have to be (default: by its name)",
+    )
     parser.epilog = (
         "Exit status: 0 when the run finished and its changes, if any, were applied; 1 when it did "
-        "not finish; 2 when it failed; 3 when its changes were not applied."
+        "not finish; 2 when it failed; 3 when its changes were not applied; 130 when it was stopped, by "
+        "Ctrl-C or a signal. What it did is kept: `composer-lsp transcript resume last` goes on with it."
+    )
+    parser.set_defaults(carry_out=False)
+
+
+def add_carry_out(parser: argparse.ArgumentParser) -> None:
+    """For a run that plans."""
+    parser.add_argument(
+        "--carry-out",
+        action="store_true",
+        help="carry the plan out without asking; its changes are asked about all the same",
     )
 
 
 def run(args: argparse.Namespace) -> int:
+    from composer_lsp.agent.prompt.system import Request
+    from composer_lsp.cli.agent_run import of_request
+
+    return run_in_terminal(
+        args, of_request(Request(mode=args.command, text=" ".join(args.request)))
+    )
+
+
+def run_in_terminal(args: argparse.Namespace, beginning: "Beginning") -> int:
+    """The exit code of a run on `args.root`."""
     from composer_inference.endpoint import EndpointError
+    from composer_lsp.agent.commands import Rule, RuleError
+    from composer_lsp.agent.mcp.configuration import ServerError, of_file
+    from composer_lsp.agent.resume import ResumeError
+    from composer_lsp.agent.transcript import TranscriptError
     from composer_lsp.agent.workspace.workspace import WorkspaceError
     from composer_lsp.engine.errors import EngineError
 
@@ -52,70 +105,81 @@ def run(args: argparse.Namespace) -> int:
         output.error(f"{args.root} is no folder")
         return _FAILED
     try:
-        return asyncio.run(_run(args.command, args, output))
-    except (EngineError, EndpointError, WorkspaceError) as error:
+        args.allow = [Rule("allow", pattern) for pattern in args.allow]
+        args.mcp_config = [] if args.mcp_config is None else [of_file(args.mcp_config)]
+        return asyncio.run(_run(args, beginning, output))
+    except asyncio.CancelledError:
+        return _INTERRUPTED
+    except RuleError as error:
+        output.error(f"--allow: {error}")
+        return _FAILED
+    except ServerError as error:
+        output.error(f"--mcp-config: {error}")
+        return _FAILED
+    except BrokenPipeError:
+        raise
+    except (
+        EngineError,
+        EndpointError,
+        WorkspaceError,
+        ResumeError,
+        TranscriptError,
+        OSError,
+    ) as error:
         output.error(str(error))
         return _FAILED
 
 
-async def _run(mode: "Mode", args: argparse.Namespace, output: Output) -> int:
-    from composer_lsp.agent.prompt.system import Request
+async def _run(args: argparse.Namespace, beginning: "Beginning", output: Output) -> int:
+    from composer_lsp.cli.agent_run import TerminalRun
 
-    async with _model(args) as model, _index(args) as index:
-        agent = _agent(args, model, index, output)
-        name = await model.name()
-        request = Request(mode=mode, text=" ".join(args.request))
-        finished = await agent.run(request, output.event, model_name=name)
-        output.outcome(finished)
-        is_applied = await _apply(agent, finished, output, is_agreed=args.yes)
-    match finished.outcome.status:
-        case "finished":
-            return 0 if is_applied else _NOT_APPLIED
-        case "failed":
-            return _FAILED
-        case _:
-            return _NOT_FINISHED
-
-
-async def _apply(agent: "Agent", finished: "Finished", output: Output, *, is_agreed: bool) -> bool:
-    """Whether nothing is left to apply. Raises: WorkspaceError."""
-    changes = list(finished.context.changes.changes())
-    if not changes:
-        return True
-    output.changes(changes)
-    if not is_agreed and not await _ask(f"Apply the changes to {len(changes)} files?"):
-        return False
-    await agent.workspace.apply(changes, label=finished.transcript.header.request)
-    output.applied(changes)
-    return True
-
-
-async def _ask(question: str) -> bool:
-    """No where nobody can answer."""
-    if not sys.stdin.isatty():
-        return False
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-    answer = await asyncio.to_thread(sys.stdin.readline)
-    return answer.strip().lower() in ("y", "yes")
+    stop_at_signals()
+    async with _model(args) as model, _index(args, output) as index:
+        run = TerminalRun(
+            agent=_agent(args, model, index),
+            model=await model.name(),
+            output=output,
+            applies=args.yes,
+            carries_out=args.carry_out,
+        )
+        return await run.run(beginning)
 
 
 def _agent(
     args: argparse.Namespace,
     model: "ConfiguredChatModel",
     index: "CodeIndex | None",
-    output: Output,
 ) -> "Agent":
     from composer_inference.environment import state_dir
     from composer_lsp.agent.agent import Agent
+    from composer_lsp.agent.command_rules import Permissions, RulesFile
+    from composer_lsp.agent.mcp.servers import tool_servers
+    from composer_lsp.agent.run_commands import command_settings
     from composer_lsp.agent.workspace.directory import DirectoryWorkspace
     from composer_lsp.agent.workspace.paths import Paths
+    from composer_lsp.cli.approver import TerminalApprover
 
+    root = args.root.resolve()
+    approver = TerminalApprover() if can_ask() else None
+    permissions = Permissions(RulesFile.of(state_dir(), root), approver)
+    settings = _settings(args)
     return Agent(
-        workspace=DirectoryWorkspace(Paths([args.root])),
+        workspace=DirectoryWorkspace(Paths([root])),
         model=model,
         transcripts=state_dir() / "transcripts",
         index=index,
-        ask_user=_ask,
+        ask_user=confirmed,
+        commands=command_settings(Settings(agent=settings), permissions, args.allow),
+        guidance=settings.guidance,
+        tool_servers=lambda emit: tool_servers(
+            args.mcp_config, [root], state_dir(), approver, emit
+        ),
+    )
+
+
+def _settings(args: argparse.Namespace) -> AgentSettings:
+    return AgentSettings(
+        model=args.model, url=args.url, api_key_env=args.api_key_env, guidance=args.guidance
     )
 
 
@@ -124,7 +188,7 @@ async def _model(args: argparse.Namespace) -> "AsyncGenerator[ConfiguredChatMode
     from composer_lsp.engine.chat import ConfiguredChatModel
     from composer_lsp.engine.launcher import Launcher
 
-    settings = AgentSettings(model=args.model, url=args.url, api_key_env=args.api_key_env)
+    settings = _settings(args)
     model = ConfiguredChatModel(Launcher(lambda: EngineSettings()), lambda: settings)
     try:
         yield model
@@ -133,7 +197,10 @@ async def _model(args: argparse.Namespace) -> "AsyncGenerator[ConfiguredChatMode
 
 
 @asynccontextmanager
-async def _index(args: argparse.Namespace) -> "AsyncGenerator[CodeIndex | None, None]":
+async def _index(
+    args: argparse.Namespace, output: Output
+) -> "AsyncGenerator[CodeIndex | None, None]":
+    from composer_lsp.agent.events import NoticeEvent
     from composer_lsp.index.service import IndexService
 
     if args.no_index:
@@ -141,8 +208,14 @@ async def _index(args: argparse.Namespace) -> "AsyncGenerator[CodeIndex | None, 
         return
     service = IndexService(_Folder(args.root))
     try:
-        await service.refresh()
-        yield service
+        try:
+            await service.refresh()
+        except OSError as error:
+            why = f"there is no index ({error}); code is found by text and names alone"
+            output.event(NoticeEvent(why))
+            yield None
+        else:
+            yield service
     finally:
         await service.close()
 

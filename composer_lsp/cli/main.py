@@ -19,8 +19,15 @@ COMMANDS = {
     "doctor": ("doctor", "check the installation and say how to mend it"),
     "index": ("index", "build and search the index of a workspace"),
     "ask": ("ask", "answer a question about the code of a folder"),
-    "plan": ("ask", "plan a change to the code of a folder"),
+    "plan": ("plan", "plan a change to the code of a folder, and carry it out if you agree"),
     "edit": ("ask", "change the code of a folder, and show the difference before it is applied"),
+    "fix": ("ask", "fix problems in the code of a folder, at their cause"),
+    "test": ("ask", "write tests for code of a folder, and run them"),
+    "transcript": ("transcripts", "list, show and export the agent's runs, and go on with one"),
+    "acp": (
+        "acp",
+        "speak the Agent Client Protocol on stdin and stdout, for editors' agent panels",
+    ),
     "complete": ("complete", "print a completion at a place in a file"),
     "try": ("try_", "see ghost text come in a real file, stage by stage"),
 }

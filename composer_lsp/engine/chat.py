@@ -5,7 +5,7 @@ from contextlib import aclosing
 from typing import Any, cast
 
 from composer_inference.endpoint import Endpoint
-from composer_lsp.agent.model import Delta, Message, Token, Usage
+from composer_lsp.agent.model import Delta, Message, Sampling, Token, Usage
 from composer_lsp.config import AgentSettings
 from composer_lsp.engine.client import OpenAIClient, local_client, remote_client
 from composer_lsp.engine.errors import (
@@ -56,7 +56,7 @@ class ConfiguredChatModel:
         connection = await self._connected()
         body: dict[str, Any] = {
             "model": connection.model,
-            "messages": list(messages),
+            "messages": [_sendable(message) for message in messages],
             "max_tokens": max_tokens,
             "temperature": self._settings().temperature,
             "stream_options": {"include_usage": True},
@@ -69,6 +69,15 @@ class ConfiguredChatModel:
                 body["tool_choice"] = "required"
         if prediction:
             body["prediction"] = {"type": "content", "content": prediction}
+        yield Delta(
+            sampling=Sampling(
+                model=connection.model,
+                temperature=body["temperature"],
+                max_tokens=max_tokens,
+                must_call="tool_choice" in body,
+                has_prediction="prediction" in body,
+            )
+        )
         try:
             async with aclosing(connection.client.events("chat/completions", body)) as events:
                 async for event in events:
@@ -171,7 +180,7 @@ def _deltas(event: Mapping[str, Any]) -> list[Delta]:
         fields = _object(call)
         function = _object(fields.get("function"))
         index = fields.get("index", position)
-        if not isinstance(index, int) or not 0 <= index < _MAX_CALLS:
+        if not isinstance(index, int) or not 0 <= index < _MAX_INDEX:
             raise NotAnEngineError(f"the server sent a tool call with the index {index!r}")
         found.append(
             Delta(
@@ -184,17 +193,29 @@ def _deltas(event: Mapping[str, Any]) -> list[Delta]:
     return found
 
 
-_MAX_CALLS = 64
-"""Of one reply."""
+_MAX_INDEX = 4096
+"""No reply has the tokens for so many calls; how many of them are done says who runs them."""
 
 
 def _tokens(choice: Mapping[str, Any]) -> list[Token]:
-    entries = _list(_object(choice.get("logprobs")).get("content"))
+    logprobs = _object(choice.get("logprobs"))
     return [
-        Token(text=str(fields["token"]), logprob=float(fields["logprob"]), id=fields.get("id"))
-        for fields in map(_object, entries)
+        Token(
+            text=str(fields["token"]),
+            logprob=float(fields["logprob"]),
+            id=fields.get("token_id"),
+            is_call=name == "tool_calls",
+        )
+        for name in ("content", "tool_calls")
+        for fields in map(_object, _list(logprobs.get(name)))
         if isinstance(fields.get("logprob"), int | float) and "token" in fields
     ]
+
+
+def _sendable(message: Message) -> Message:
+    """A file's name can hold bytes that are no text, which JSON cannot be sent with."""
+    content = message.get("content")
+    return {**message, "content": _text(content)} if isinstance(content, str) else message
 
 
 def _usage(event: Mapping[str, Any]) -> Usage | None:

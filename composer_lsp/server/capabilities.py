@@ -9,10 +9,11 @@ from lsprotocol import types
 _READ: dict[str, tuple[str, ...]] = {
     "general": ("positionEncodings",),
     "notebookDocument": ("synchronization",),
-    "textDocument": ("inlineCompletion", "synchronization"),
-    "window": ("showMessage", "workDoneProgress"),
+    "textDocument": ("codeAction", "inlineCompletion", "synchronization"),
+    "window": ("showDocument", "showMessage", "workDoneProgress"),
     "workspace": (
         "applyEdit",
+        "codeLens",
         "configuration",
         "didChangeConfiguration",
         "workspaceEdit",
@@ -20,6 +21,8 @@ _READ: dict[str, tuple[str, ...]] = {
     ),
 }
 """The client capabilities that this server looks at, and `experimental`."""
+_CODE_ACTION = ("codeActionLiteralSupport", "resolveSupport")
+"""What of `codeAction` it looks at: the rest has numbers that grow with each version of LSP."""
 
 
 def pruned(params: object) -> object:
@@ -39,6 +42,9 @@ def pruned(params: object) -> object:
     kept: dict[str, object] = {
         name: _only(sections[name], keys) for name, keys in _READ.items() if name in sections
     }
+    if "codeAction" in (text_document := cast("dict[str, object]", kept.get("textDocument", {}))):
+        code_action = _only(text_document["codeAction"], _CODE_ACTION)
+        kept["textDocument"] = {**text_document, "codeAction": code_action}
     if "experimental" in sections:
         kept["experimental"] = sections["experimental"]
     return {**fields, "capabilities": kept}
@@ -70,6 +76,18 @@ class ClientFeatures:
     resource_operations: bool = False
     """A workspace edit may create, rename and delete files."""
     change_annotations: bool = False
+    code_action_literals: bool = False
+    """Takes code actions with a kind, and not only commands."""
+    resolves_commands: bool = False
+    """Asks for a code action's command when it is chosen (`codeAction/resolve`)."""
+    code_lens_refresh: bool = False
+    """Asks for code lenses again when told to."""
+    show_document: bool = False
+    """Opens a file that it is told to show."""
+    asks_for_words: bool = False
+    """Asks the user for the request itself where a command comes without (`experimental.composer.input`)."""
+    shows_hunks: bool = False
+    """Shows pending hunks itself, so that no code lens is needed (`experimental.composer.hunks`)."""
 
     @classmethod
     def of(cls, capabilities: types.ClientCapabilities) -> "ClientFeatures":
@@ -78,6 +96,10 @@ class ClientFeatures:
         window = capabilities.window
         changes = workspace and workspace.did_change_configuration
         edit = workspace and workspace.workspace_edit
+        actions = text_document and text_document.code_action
+        resolves = actions and actions.resolve_support
+        lenses = workspace and workspace.code_lens
+        document = window and window.show_document
         return cls(
             inline_completion=bool(text_document and text_document.inline_completion),
             configuration=bool(workspace and workspace.configuration),
@@ -91,6 +113,12 @@ class ClientFeatures:
             resource_operations=set((edit and edit.resource_operations) or ())
             >= _RESOURCE_OPERATIONS,
             change_annotations=bool(edit and edit.change_annotation_support),
+            code_action_literals=bool(actions and actions.code_action_literal_support),
+            resolves_commands=bool(resolves and "command" in resolves.properties),
+            code_lens_refresh=bool(lenses and lenses.refresh_support),
+            show_document=bool(document and document.support),
+            asks_for_words=_wants(capabilities.experimental, "input"),
+            shows_hunks=_wants(capabilities.experimental, "hunks"),
         )
 
 

@@ -88,6 +88,27 @@ class Editor:
             return error.message
         return None if answer.applied else answer.failure_reason or "it gave no reason"
 
+    async def refresh_code_lenses(self) -> None:
+        if not self.features.code_lens_refresh:
+            return
+        try:
+            await self._server.workspace_code_lens_refresh_async(None)
+        except JsonRpcException as error:
+            logger.info("the client did not refresh its code lenses: %s", error.message)
+
+    async def show_document(self, uri: str) -> bool:
+        """Whether the client has opened it."""
+        if not self.features.show_document:
+            return False
+        try:
+            shown = await self._server.window_show_document_async(
+                types.ShowDocumentParams(uri=uri, take_focus=True)
+            )
+        except JsonRpcException as error:
+            logger.info("the client did not show %s: %s", uri, error.message)
+            return False
+        return shown.success
+
     def send_agent_event(self, event: Mapping[str, Any]) -> None:
         if self.features.agent:
             self._server.protocol.notify("composer/agent", event)

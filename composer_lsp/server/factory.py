@@ -5,6 +5,9 @@ from collections.abc import Sequence
 
 from composer_lsp.server.features import (
     agent,
+    agent_changes,
+    code_actions,
+    code_lens,
     commands,
     completion,
     configuration,
@@ -21,6 +24,9 @@ from composer_lsp.server.service import CompletionService, ServiceFactory, Servi
 
 _FEATURES = (
     agent,
+    agent_changes,
+    code_actions,
+    code_lens,
     commands,
     completion,
     configuration,

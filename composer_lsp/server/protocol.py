@@ -285,8 +285,13 @@ class ComposerProtocol(LanguageServerProtocol):
         assert request_type is not None, f"{method} is no method of LSP"
         future: Future[Any] = Future()
         self._sent[msg_id] = (method, future)
+        future.add_done_callback(lambda done: self._withdraw(msg_id) if done.cancelled() else None)
         self._send_data(request_type(id=msg_id, method=method, params=params, jsonrpc=self.VERSION))
         return future
+
+    def _withdraw(self, msg_id: MessageId) -> None:
+        """Nobody waits for the answer any more: a question that is still shown has no use."""
+        self.notify(types.CANCEL_REQUEST, types.CancelParams(id=msg_id))
 
 
 def _is_id(value: object) -> TypeGuard[MessageId]:

@@ -6,6 +6,7 @@ Mutable, and only on the event loop; what leaves it are immutable snapshots.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -14,6 +15,8 @@ from lsprotocol.types import WorkspaceFolder
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.config import Settings
 from composer_lsp.index.service import IndexService
+from composer_lsp.server.agent.diagnostics import Diagnostics
+from composer_lsp.server.agent.usable import UsableDocuments
 from composer_lsp.server.conditions import Conditions
 from composer_lsp.server.configuration import Configuration, Layer
 from composer_lsp.server.documents import DocumentStore
@@ -60,6 +63,10 @@ class Session:
         self._is_paused = False
         self._places: dict[str, tuple[int, int]] = {}
         self._agent: asyncio.Task[Runs] | None = None
+        self.diagnostics = Diagnostics()
+        self.usable_documents = UsableDocuments(
+            self.index.index_roots, lambda: self.settings.index.include_secret
+        )
         self.last_suggestion: Suggestion | None = None
         """The last one that was given to the client."""
         self._background: set[asyncio.Task[None]] = set()
@@ -77,7 +84,10 @@ class Session:
 
     def configure(self, layer: Layer, sent: object) -> None:
         """Take settings from the client."""
+        had_lenses = self.settings.agent.code_lens
         self.switches.use(self._configuration.update(layer, sent))
+        if self.loaded_runs is not None and self.settings.agent.code_lens != had_lenses:
+            self.run_in_background(self.editor.refresh_code_lenses())
         if (service := self._ready_service()) is not None:
             service.settings_changed()
 
@@ -156,6 +166,8 @@ class Session:
     def forget(self, uri: str) -> None:
         """The document was closed, or opened afresh."""
         self.end_suggesting(uri)
+        self.diagnostics.forget(uri)
+        self.usable_documents.forget(uri)
         self._places.pop(unquote(uri), None)
         if (service := self._ready_service()) is not None:
             service.forget(uri)
@@ -239,6 +251,13 @@ class Session:
             self._agent = asyncio.ensure_future(self._load_agent())
         return await asyncio.shield(self._agent)
 
+    @property
+    def loaded_runs(self) -> "Runs | None":
+        """None: nothing was asked of the agent yet."""
+        task = self._agent
+        is_there = task is not None and task.done() and not task.cancelled()
+        return task.result() if task and is_there and task.exception() is None else None
+
     async def _load_agent(self) -> "Runs":
         module = await asyncio.to_thread(import_agent)
         return module.Runs(_AgentHost(self), self.editor)
@@ -280,8 +299,28 @@ class _AgentHost:
     def documents(self) -> DocumentStore:
         return self._session.documents
 
+    @property
+    def diagnostics(self) -> Diagnostics:
+        return self._session.diagnostics
+
+    @property
+    def can_ask(self) -> bool:
+        return self._session.editor.features.message_request
+
     async def confirm(self, question: str) -> bool:
         return await self._session.editor.ask(question, "Yes", "No") == "Yes"
+
+    async def ask(self, question: str, *answers: str) -> str | None:
+        return await self._session.editor.ask(question, *answers)
+
+    def log(self, message: str) -> None:
+        self._session.editor.log(message)
+
+    def thinking(self) -> AbstractContextManager[None]:
+        return self._session.board.thinking()
+
+    def pending_changed(self) -> None:
+        self._session.run_in_background(self._session.editor.refresh_code_lenses())
 
 
 def _place(request: CompletionRequest) -> tuple[int, int]:

@@ -23,6 +23,7 @@ _RANGES = {
     "context_tokens": (64, 1 << 20),
     "debounce_ms": (0, 60_000),
     "temperature": (0, 2),
+    "command_timeout_s": (1, 86_400),
     "timeout_s": (0, 86_400),
     "threads": (0, 1024),
     "idle_exit_s": (0, 31_536_000),
@@ -30,6 +31,9 @@ _RANGES = {
 """Smallest and largest useful value of each number."""
 
 _GLOB_FIELDS = frozenset({"disabled_paths", "include_secret"})
+
+_WHOLE_KEYS = frozenset({"mcpServers"})
+"""Keys whose value is taken whole: what a layer leaves out must not come back from one below."""
 
 _EDITOR_KEYS = frozenset({"server", "serverPath", "trace"})
 """Keys of the same section that are for the editor's plugin and reach us with the rest."""
@@ -56,7 +60,8 @@ def merged(*layers: Mapping[str, Any]) -> Mapping[str, Any]:
     for layer in layers:
         for key, value in layer.items():
             below = result.get(key)
-            if isinstance(value, Mapping) and isinstance(below, Mapping):
+            is_merged = isinstance(value, Mapping) and key not in _WHOLE_KEYS
+            if is_merged and isinstance(below, Mapping):
                 result[key] = merged(
                     cast("Mapping[str, Any]", below), cast("Mapping[str, Any]", value)
                 )
@@ -120,6 +125,10 @@ def _parse_value(
         return _parse(
             cast("type[Any]", field_type), cast("Mapping[str, Any]", value), name, problems
         )
+    if get_origin(field_type) is Mapping:
+        if not isinstance(value, Mapping):
+            raise _BadValueError("an object")
+        return cast("Mapping[str, Any]", value)  # its keys are names that the user chose
     result = _structure(value, field_type)
     if isinstance(result, int | float) and not isinstance(result, bool):
         _check_range(result, *_RANGES[field.name])
@@ -127,6 +136,10 @@ def _parse_value(
         raise _BadValueError(_one_of(names))
     if field.name in _GLOB_FIELDS and result:
         _check_globs(cast("tuple[str, ...]", result))
+    if field.name == "command_rules" and result:
+        return _readable_rules(cast("tuple[str, ...]", result), name, problems)
+    if field.name == "sandbox_read_only_paths":
+        _check_paths(cast("tuple[str, ...]", result))
     return result
 
 
@@ -151,6 +164,29 @@ def _check_globs(globs: Sequence[str]) -> None:
             parse_pattern(glob)
         except PatternError as error:
             raise _BadValueError(f"a list of globs in git-ignore syntax, and {error}") from None
+
+
+def _readable_rules(rules: Sequence[str], name: str, problems: list[str]) -> tuple[str, ...]:
+    """Those that can be read: one that cannot must not take one that forbids with it."""
+    from composer_lsp.agent.command_rules import parse_rule  # needed by few
+    from composer_lsp.agent.commands import RuleError
+
+    readable: list[str] = []
+    for rule in rules:
+        try:
+            parse_rule(rule)
+            readable.append(rule)
+        except RuleError as error:
+            problems.append(f"{name}: {error}. The others hold.")
+    return tuple(readable)
+
+
+def _check_paths(paths: Sequence[str]) -> None:
+    for path in paths:
+        if not path.startswith(("/", "~/")):
+            raise _BadValueError(
+                f'a list of paths that begin with "/" or "~/", and {path!r} does not'
+            )
 
 
 @cache

@@ -9,7 +9,23 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Said = str | list[tuple[str, Any]]
+
+@dataclass(frozen=True)
+class Cut:
+    """A text that ends because it got too long."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An error answer."""
+
+    status: int
+    body: str
+
+
+Said = str | list[tuple[str, Any]] | Cut | Refusal
 """A text, or calls as (tool, arguments)."""
 
 HANG = "\0"
@@ -42,15 +58,19 @@ def fake_chat(*replies: Said) -> Generator[FakeChat, None, None]:
             if said == HANG:
                 self._hang()
                 return
-            last: dict[str, Any] = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+            if isinstance(said, Refusal):
+                self._answer("application/json", said.body.encode(), said.status)
+                return
+            finish = "length" if isinstance(said, Cut) else "stop"
+            last: dict[str, Any] = {"choices": [{"delta": {}, "finish_reason": finish}]}
             events = [*_events(said), last]
             body = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
             self._answer("text/event-stream", body.encode() + b"data: [DONE]\n\n")
 
         def log_message(self, format: str, *args: object) -> None: ...
 
-        def _answer(self, kind: str, body: bytes) -> None:
-            self.send_response(200)
+        def _answer(self, kind: str, body: bytes, status: int = 200) -> None:
+            self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -77,7 +97,9 @@ def fake_chat(*replies: Said) -> Generator[FakeChat, None, None]:
         thread.join()
 
 
-def _events(said: Said) -> Sequence[dict[str, Any]]:
+def _events(said: str | list[tuple[str, Any]] | Cut) -> Sequence[dict[str, Any]]:
+    if isinstance(said, Cut):
+        said = said.text
     if isinstance(said, str):
         return [_event({"content": part}) for part in said.split("|")]
     return [

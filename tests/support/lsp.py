@@ -31,6 +31,9 @@ CAPABILITIES: dict[str, Any] = {
 
 INVOKED, AUTOMATIC = 1, 2
 
+SILENCE = object()
+"""An answer that never comes."""
+
 JsonObject = dict[str, Any]
 
 
@@ -41,6 +44,9 @@ class LspError(Exception):
         super().__init__(f"{error['code']}: {error['message']}")
         self.code: int = error["code"]
         self.message: str = error["message"]
+
+
+UNKNOWN_METHOD = LspError({"code": -32601, "message": "unknown method"})
 
 
 class ServerClosedError(Exception):
@@ -103,7 +109,8 @@ class LspClient:
     received: list[JsonObject] = field(default_factory=list)
     """Every message of the server, oldest first."""
     answers: dict[str, Callable[[Any], Any]] = field(default_factory=dict)
-    """What to answer to the server's requests, by method; null to others."""
+    """What to answer to the server's requests, by method: a result, an `LspError`, or `SILENCE`;
+    null to others."""
     stderr: bytearray = field(default_factory=bytearray)
     initialize_result: JsonObject = field(default_factory=dict)
     _ids: Any = field(default_factory=lambda: itertools.count(1))
@@ -293,7 +300,11 @@ class LspClient:
             self._arrived.notify_all()
         if "method" in message and "id" in message:
             result = self._answer(message["method"], message.get("params"))
-            self.send({"jsonrpc": "2.0", "id": message["id"], "result": result})
+            if isinstance(result, LspError):
+                error = {"code": result.code, "message": result.message}
+                self.send({"jsonrpc": "2.0", "id": message["id"], "error": error})
+            elif result is not SILENCE:
+                self.send({"jsonrpc": "2.0", "id": message["id"], "result": result})
 
     def _answer(self, method: str, params: Any) -> Any:
         if (answer := self.answers.get(method)) is not None:

@@ -9,6 +9,7 @@ from composer_lsp.agent.commands.background import (
 )
 from composer_lsp.agent.commands.bubblewrap import SandboxError
 from composer_lsp.agent.commands.command import Command
+from composer_lsp.agent.commands.outcome import Offer
 from composer_lsp.agent.commands.parse import parse
 from composer_lsp.agent.commands.policy import Place, Policy, Verdict
 from composer_lsp.agent.commands.rules import Rule, RuleError
@@ -16,6 +17,7 @@ from composer_lsp.agent.commands.run import CommandResult
 from composer_lsp.agent.commands.runner import CommandRunner, RefusedError
 from composer_lsp.agent.commands.sandbox import SandboxSettings
 from composer_lsp.agent.commands.shell import Limits
+from composer_lsp.agent.commands.staging import Staged
 
 __all__ = [
     "Access",
@@ -29,6 +31,7 @@ __all__ = [
     "CommandResult",
     "CommandRunner",
     "Limits",
+    "Offer",
     "Permission",
     "Place",
     "Policy",
@@ -38,6 +41,7 @@ __all__ = [
     "RuleError",
     "SandboxError",
     "SandboxSettings",
+    "Staged",
     "Verdict",
     "parse",
 ]

@@ -1,6 +1,7 @@
 """Commands that go on while the agent does: a dev server, a watcher. They end with the run."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -10,6 +11,7 @@ from composer_lsp.agent.commands.shell import Invocation
 
 _MAX_UNREAD_BYTES = 48_000
 _MAX_RUNNING = 8
+_LOOK_S = 0.005
 
 
 class BackgroundError(Exception):
@@ -30,6 +32,7 @@ class BackgroundCommand:
 @dataclass(slots=True)
 class _Entry:
     line: str
+    invocation: Invocation
     running: RunningCommand
 
 
@@ -41,7 +44,7 @@ class BackgroundCommands:
         self._ids = (f"bg{number}" for number in count(1))
 
     async def start(self, invocation: Invocation, line: str) -> str:
-        """Its id. Raises: BackgroundError, SandboxError."""
+        """Its id, once its sandbox is set up. Raises: BackgroundError, SandboxError."""
         num_running = sum(entry.running.is_running for entry in self._entries.values())
         if num_running >= _MAX_RUNNING:
             raise BackgroundError(
@@ -49,7 +52,11 @@ class BackgroundCommands:
             )
         running = await RunningCommand.start(invocation, max_output_bytes=_MAX_UNREAD_BYTES)
         name = next(self._ids)
-        self._entries[name] = _Entry(line, running)
+        self._entries[name] = _Entry(line, invocation, running)
+        if invocation.begun is not None:
+            while running.is_running and not invocation.begun.exists():
+                await asyncio.sleep(_LOOK_S)
+            invocation.begun.unlink(missing_ok=True)
         return name
 
     async def read(self, name: str) -> tuple[str, BackgroundCommand]:
@@ -68,6 +75,11 @@ class BackgroundCommands:
 
     def list(self) -> list[BackgroundCommand]:
         return [self._status(name) for name in self._entries]
+
+    def invocations(self) -> Sequence[Invocation]:
+        """Of those that run."""
+        entries = self._entries.values()
+        return [entry.invocation for entry in entries if entry.running.is_running]
 
     async def aclose(self) -> None:
         """End all of them."""

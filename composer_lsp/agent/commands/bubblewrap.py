@@ -16,15 +16,14 @@ NAMESPACES = (
     *("--die-with-parent", "--new-session"),
 )
 """All but the network's, which a command may be allowed to share."""
+NO_CAPABILITIES = ("--cap-drop", "ALL")
+"""Root would keep its capabilities in the namespace, and could unmount what covers secrets."""
 
 
 ProcessBound = Literal["rlimit", "pid_max", "none"]
 """`rlimit`: by user and namespace, since Linux 5.14; root is exempt. `pid_max`: by the highest number
 of a process in a namespace around the sandbox, since Linux 6.14, which only root can make."""
-_OUTER_NAMESPACE = (
-    *("setpriv", "--pdeathsig", "KILL"),
-    *("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"),
-)
+_SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin:/run/current-system/sw/bin"
 _LEAST_PID_MAX = 512
 """The kernel wants some hundreds."""
 
@@ -39,13 +38,49 @@ class Bubblewrap:
     bound: ProcessBound
     """How the kernel is made to bound the number of processes."""
 
-    def argv(self, max_processes: int) -> tuple[str, ...]:
-        """What bubblewrap's own arguments follow."""
-        if self.bound != "pid_max":
+    def argv(self, max_processes: int, mounts: str = "") -> tuple[str, ...]:
+        """What bubblewrap's own arguments follow. `mounts`: commands of a shell that mount what
+        nobody else is to see, before bubblewrap starts."""
+        steps = [mounts] if mounts else []
+        if self.bound == "pid_max":
+            most = max(max_processes, _LEAST_PID_MAX)
+            steps.insert(0, f"echo {most} > /proc/sys/kernel/pid_max")
+        if not steps:
             return (str(self.executable),)
-        most = max(max_processes, _LEAST_PID_MAX)
-        script = f'echo {most} > /proc/sys/kernel/pid_max; exec "$@"'
-        return (*_OUTER_NAMESPACE, "sh", "-c", script, "sh", str(self.executable))
+        outer = _pid_namespace() if self.bound == "pid_max" else _mount_namespace()
+        script = "; ".join([*steps, 'exec "$@"'])
+        return (*outer, system_program("sh"), "-c", script, "sh", str(self.executable))
+
+
+def identity() -> tuple[str, ...]:
+    """The user's own, also where bubblewrap itself runs as the root of a namespace."""
+    return ("--uid", str(os.getuid()), "--gid", str(os.getgid()))
+
+
+@cache
+def system_program(name: str) -> str:
+    """Its path, whatever PATH says: it runs outside of the sandbox. Raises: SandboxError."""
+    found = shutil.which(name, path=_SYSTEM_PATH)
+    if found is None:
+        raise SandboxError(f"the program {name} (of util-linux) is missing")
+    return found
+
+
+def _pid_namespace() -> tuple[str, ...]:
+    """Of root's, with mounts of its own too."""
+    unshare = (system_program("unshare"), "--pid", "--fork", "--kill-child", "--mount-proc")
+    return (*_ending_with_parent(), *unshare)
+
+
+def _mount_namespace() -> tuple[str, ...]:
+    """Whose user may mount: root, or who is root in a namespace of users."""
+    user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
+    # The kernel forgets about the parent's end when a process gains capabilities.
+    return (system_program("unshare"), *user, "--mount", *_ending_with_parent())
+
+
+def _ending_with_parent() -> tuple[str, ...]:
+    return (system_program("setpriv"), "--pdeathsig", "KILL")
 
 
 def find_bubblewrap(path: str, roots: Sequence[Path] = ()) -> Bubblewrap:
@@ -69,7 +104,10 @@ def _process_bound() -> ProcessBound:
     if _linux() < (6, 14):
         return "none"  # where the number would be the whole machine's
     script = f"echo {_LEAST_PID_MAX} > /proc/sys/kernel/pid_max && cat /proc/sys/kernel/pid_max"
-    found = _run([*_OUTER_NAMESPACE, "sh", "-c", script])
+    try:
+        found = _run([*_pid_namespace(), system_program("sh"), "-c", script])
+    except SandboxError:
+        return "none"
     return "pid_max" if found.returncode == 0 else "none"
 
 

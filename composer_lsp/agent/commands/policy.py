@@ -12,6 +12,7 @@ from pathlib import Path
 from composer_lsp.agent.commands.access import Access, needed_access
 from composer_lsp.agent.commands.command import Assignment, Command, Program, Redirect
 from composer_lsp.agent.commands.forbidden import why_forbidden
+from composer_lsp.agent.commands.git_settings import git_settings
 from composer_lsp.agent.commands.harmless import is_harmless
 from composer_lsp.agent.commands.rules import Decision, Rule, trusted_name
 from composer_lsp.agent.commands.words import Word
@@ -120,9 +121,13 @@ class Policy:
         part = str(program)
         if self._hides_a_rule(program):
             return Verdict("ask", "has arguments that are not known, which a rule may forbid", part)
+        settings = git_settings(program)
         for rule in allowing:
-            if rule.matches(program):
+            if rule.matches(program) and rule.names(settings):
                 return _by_rule(rule, part)
+        if settings:
+            why = f"tells git by {settings[0]} what to run or obey, which no rule of yours names"
+            return Verdict("ask", why, part)
         for assignment in program.assignments:
             if (found := _of_assignment(assignment)).decision != "allow":
                 return found

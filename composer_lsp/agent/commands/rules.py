@@ -14,18 +14,18 @@ A rule is a decision and a pattern. A pattern is the words of a program, quoted 
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 from composer_lsp.agent.commands.command import Command, Program
+from composer_lsp.agent.commands.git_settings import after_git_options
 from composer_lsp.agent.commands.words import Word
 
 Decision = Literal["allow", "ask", "deny"]
 
 TRUSTED_FOLDERS = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/")
-_GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"})
 
 
 class RuleError(ValueError):
@@ -63,6 +63,14 @@ class Rule:
         if self.decision != "allow":
             forms.append(_form(program, is_loose=True))
         return any(_matches(_words_of(self.pattern), form) for form in forms)
+
+    def names(self, texts: Iterable[str]) -> bool:
+        """Whether it has each of these words to the letter; of `NAME=`, what begins so."""
+        words = _words_of(self.pattern)
+        return all(
+            any(word.startswith(text) if text.endswith("=") else word == text for word in words)
+            for text in texts
+        )
 
 
 def exact_rule(decision: Decision, program: Program) -> Rule | None:
@@ -104,14 +112,8 @@ def _form(program: Program, *, is_loose: bool = False) -> list[Word]:
     if is_loose:
         name, assigned = name.rpartition("/")[2], []
         if name == "git":
-            args = _after_git_options(args)
+            args = after_git_options(args)
     return [*assigned, Word(name, name, name, True), *args]
-
-
-def _after_git_options(args: list[Word]) -> list[Word]:
-    while args and args[0].may_be_option:
-        args = args[2:] if args[0].text in _GIT_VALUED else args[1:]
-    return args
 
 
 def _matches(pattern: Sequence[str], words: Sequence[Word]) -> bool:

@@ -7,8 +7,9 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 from composer_lsp.agent.commands import processes
@@ -29,7 +30,8 @@ _NAMESPACE_S = 30.0
 """For output that is still in the pipe, whose end tells that the last process has ended. One that
 has fled from outside of a sandbox is not waited for; a namespace of thousands takes its time."""
 _WATCH_S = 0.05
-_OWN = ("bwrap", "unshare")
+_STDERR = 2
+_OWN = ("bwrap", "unshare", "setpriv")
 _PAUSE_S = 0.001
 """After each piece of output that nobody will see: about 64 MB/s, so that `yes` costs no core."""
 
@@ -45,6 +47,22 @@ class CommandResult:
     """Its name, such as `SIGKILL`; a shell tells of one by a code above 128."""
     ended: Ended
     duration_s: float
+    errors: str = ""
+    """Standard error, where it was asked for apart from the output."""
+    changes: Mapping[Path, bytes | None] = field(default_factory=dict[Path, bytes | None])
+    """What it made of files that git does not ignore, by absolute path; None: it deleted the file.
+    None of it is on the disk. Empty where commands do not see what is staged, and change the disk."""
+    modes: Mapping[Path, int] = field(default_factory=dict[Path, int])
+    """Permission bits that it gave to files that are in `changes` or were staged before."""
+    kept: tuple[Path, ...] = ()
+    """What is different on the disk at once: new files that are no text or too large to be staged,
+    and what the user agreed to."""
+    ignored: tuple[Path, ...] = ()
+    """Files that git ignores, that were there before and that it changed on the disk at once, but
+    for those in build folders; and build folders that it emptied. New ones are not named."""
+    left_out: tuple[Path, ...] = ()
+    """What it did and that is nowhere now: links and special files, git folders, what could not be
+    written, and what the user did not agree to."""
 
     @property
     def is_success(self) -> bool:
@@ -58,12 +76,17 @@ async def run_command(
     on_output: OnOutput | None = None,
     max_output_bytes: int = _MAX_OUTPUT_BYTES,
     grace_s: float = _GRACE_S,
+    splits_errors: bool = False,
 ) -> CommandResult:
     """Run to its end or for `timeout_s`. `on_output` gets text as it comes, at most
     `max_output_bytes` of it, on the event loop. Cancelling ends the command first. When it returns,
     nothing that the command started runs any more. Raises: SandboxError."""
     running = await RunningCommand.start(
-        invocation, on_output=on_output, max_output_bytes=max_output_bytes, grace_s=grace_s
+        invocation,
+        on_output=on_output,
+        max_output_bytes=max_output_bytes,
+        grace_s=grace_s,
+        splits_errors=splits_errors,
     )
     try:
         async with asyncio.timeout(timeout_s):
@@ -97,17 +120,19 @@ class RunningCommand:
         on_output: OnOutput | None = None,
         max_output_bytes: int = _MAX_OUTPUT_BYTES,
         grace_s: float = _GRACE_S,
+        splits_errors: bool = False,
     ) -> "RunningCommand":
-        """Raises: SandboxError if it cannot be started at all."""
+        """`splits_errors`: standard error is kept apart, `on_output` gets both.
+        Raises: SandboxError if it cannot be started at all."""
         environ = {**invocation.environ, processes.MARK: uuid.uuid4().hex}
         invocation = replace(invocation, environ=environ)
         try:
             _, protocol = await asyncio.get_running_loop().subprocess_exec(
-                lambda: _Protocol(Output(max_output_bytes), Stream(max_output_bytes), on_output),
+                lambda: _Protocol(max_output_bytes, on_output, splits_errors=splits_errors),
                 *invocation.argv,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
+                stderr=asyncio.subprocess.PIPE if splits_errors else asyncio.subprocess.STDOUT,
                 cwd=invocation.cwd,
                 env=environ,
                 start_new_session=sys.platform != "win32",
@@ -147,12 +172,15 @@ class RunningCommand:
         """After `stop`. Raises: SandboxError if the sandbox could not be set up."""
         code = self._protocol.exit_code
         text = self.output.text()
-        if self._invocation.is_sandboxed and code == 1 and text.startswith("bwrap: "):
-            raise SandboxError(f"the sandbox could not be set up: {text.strip()}")
+        errors = self._protocol.errors.text() if self._protocol.errors else ""
+        told = errors or text
+        if self._invocation.is_sandboxed and code == 1 and told.startswith("bwrap: "):
+            raise SandboxError(f"the sandbox could not be set up: {told.strip()}")
         name = _signal_name(code)
         ended: Ended = "signalled" if code < 0 and self._ended == "exited" else self._ended
         return CommandResult(
             output=text,
+            errors=errors,
             num_output_bytes=self.output.num_bytes,
             exit_code=None if code < 0 else code,
             signal=name,
@@ -226,11 +254,15 @@ class RunningCommand:
 class _Protocol(asyncio.SubprocessProtocol):
     """Takes the output as it comes. The transport's own waiting would wait for daemons too."""
 
-    def __init__(self, output: Output, stream: Stream, on_output: OnOutput | None) -> None:
-        self.output = output
+    def __init__(
+        self, max_output_bytes: int, on_output: OnOutput | None, *, splits_errors: bool
+    ) -> None:
+        self.output = Output(max_output_bytes)
+        self.errors = Output(max_output_bytes) if splits_errors else None
         self.exited = asyncio.Event()
         self.closed = asyncio.Event()
-        self._stream = stream
+        self._num_open = 2 if splits_errors else 1
+        self._stream = Stream(max_output_bytes)
         self._on_output = on_output
         self._transport: asyncio.SubprocessTransport | None = None
 
@@ -240,17 +272,20 @@ class _Protocol(asyncio.SubprocessProtocol):
         self.pid = transport.get_pid()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        self.output.write(data)
+        output = self.errors if self.errors is not None and fd == _STDERR else self.output
+        output.write(data)
         if self._on_output is not None and (text := self._stream.feed(data)):
             self._on_output(text)
-        if self.output.is_cut and self._transport is not None:
+        if output.is_cut and self._transport is not None:
             pipe = self._transport.get_pipe_transport(fd)
             if isinstance(pipe, asyncio.ReadTransport) and not pipe.is_closing():
                 pipe.pause_reading()
                 asyncio.get_running_loop().call_later(_PAUSE_S, _resume, pipe)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        self.closed.set()
+        self._num_open -= 1
+        if self._num_open == 0:
+            self.closed.set()
 
     def process_exited(self) -> None:
         self.exited.set()

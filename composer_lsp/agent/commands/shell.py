@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from composer_lsp.agent.commands.shared_folders import Mount
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
@@ -29,10 +31,17 @@ class Invocation:
     """It runs in a process namespace of its own, which ends with its first process."""
     is_watched: bool = True
     """Its processes are counted from outside, since the kernel does not bound them."""
+    mounts: tuple[Mount, ...] = ()
+    """Of its sandbox, but for those of the system and of temporary folders."""
+    begun: Path | None = None
+    """An empty file that it makes once its sandbox is set up; None if it makes none."""
 
 
-def shell_argv(line: str, limits: Limits, *, bounds_processes: bool) -> tuple[str, ...]:
-    """Bash where there is one, since models write it; without the user's start-up files.
+def shell_argv(
+    line: str, limits: Limits, *, bounds_processes: bool, begun: Path | None = None
+) -> tuple[str, ...]:
+    """Bash where there is one, since models write it; without the user's start-up files. `begun`: a
+    file to make first, whose path a shell takes as it is written.
 
     No limit of address space: node, Go, Java and sanitizers reserve far more than they use. Instead
     the kernel is told to end the command first when memory runs out. A limit of processes is only
@@ -51,6 +60,8 @@ def shell_argv(line: str, limits: Limits, *, bounds_processes: bool) -> tuple[st
     if bounds_processes:
         bounds.append(f"ulimit -u {limits.max_processes}")
     bounds.append("echo 1000 > /proc/self/oom_score_adj")
+    if begun is not None:
+        bounds.append(f": > {begun}")
     script = f'{{ {"; ".join(bounds)}; }} 2>/dev/null; exec "$@"'
     return (shell, *options, "-c", script, name, shell, *options, "-c", line)
 

@@ -25,6 +25,8 @@ class Snapshot:
     """Of the open document that the text came from; None: it came from the disk."""
     mode: int | None = None
     """The file's permissions; None: there is no file on the disk."""
+    link: str | None = None
+    """What the link says, if the name is one: a change of it is of the link itself."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +44,13 @@ class FileChange:
     """Whose encoding the file takes; None: that of `before`, or UTF-8."""
     mode: int | None = None
     """The file's permissions; None: the usual ones."""
+    link: str | None = None
+    """As in `Snapshot`: the link is deleted, moved, or replaced by a file."""
+
+    @property
+    def writes_in_place(self) -> bool:
+        """A file that is there gets another text, and stays where it is."""
+        return self.before is not None and self.after is not None and self.moved_from is None
 
     @property
     def before_text(self) -> str:
@@ -66,6 +75,7 @@ class ChangeSet:
         self._snapshots: dict[str, Snapshot] = {}
         self._texts: dict[str, str | None] = {}
         self._moved_from: dict[str, str] = {}
+        self._like: dict[str, TextFile] = {}
 
     def __bool__(self) -> bool:
         return any(True for _ in self.changes())
@@ -86,9 +96,12 @@ class ChangeSet:
         """Stage a file's new text; None deletes it. `snapshot` is what the file is outside of the
         run, and counts the first time only. Raises: EditError."""
         first = self._snapshots.get(path, snapshot)
-        if text is not None and first.file is not None:
+        source = self._snapshots.get(self._moved_from.get(path, path), first)
+        if text is not None and source.file is not None:
+            if source.link is not None and path in self._moved_from:
+                raise EditError(f"{path} is a link that was moved; change the file it leads to")
             try:
-                first.file.encode(text)
+                source.file.encode(text)
             except TextError as error:
                 raise EditError(f"{path} cannot hold this text: {error}") from error
         self._snapshots[path] = first
@@ -112,12 +125,14 @@ class ChangeSet:
 
     def changes(self) -> Iterator[FileChange]:
         """What is different from the snapshots, by path."""
-        origins = {origin: target for target, origin in self._moved_from.items()}
+        moves = {
+            path: origin for path, origin in self._moved_from.items() if self._is_move(path, origin)
+        }
         for path in sorted(self._texts):
             after, snapshot = self._texts[path], self._snapshots[path]
             origin = self._moved_from.get(path)
-            if after is not None and origin is not None and self._texts.get(origin) is None:
-                source = self._snapshots[origin]
+            source = snapshot if origin is None else self._snapshots[origin]
+            if path in moves:
                 yield FileChange(
                     path=path,
                     before=source.file,
@@ -125,8 +140,9 @@ class ChangeSet:
                     version=source.version,
                     moved_from=origin,
                     mode=source.mode,
+                    link=source.link,
                 )
-            elif after is None and path in origins and self._texts.get(origins[path]) is not None:
+            elif after is None and path in moves.values():
                 continue  # told by its new path
             elif after != _text(snapshot):
                 yield FileChange(
@@ -134,8 +150,19 @@ class ChangeSet:
                     before=snapshot.file,
                     after=after,
                     version=snapshot.version,
-                    mode=snapshot.mode,
+                    like=self._like.get(path) if origin is None else source.file,
+                    mode=source.mode,
+                    link=snapshot.link,
                 )
+
+    def _is_move(self, path: str, origin: str) -> bool:
+        """Whether a file came to a free place and its own is empty now. Else it is two changes: where
+        another file was or is, a move alone would not tell what becomes of that one."""
+        return (
+            self._texts[path] is not None
+            and self._texts.get(origin) is None
+            and self._snapshots[path].file is None
+        )
 
     def reject(self, path: str, hunks: frozenset[int] | None = None) -> None:
         """Take back some hunks of a file, by their number in `FileChange.hunks`, or (None) all that
@@ -163,7 +190,11 @@ class ChangeSet:
 
     def add(self, change: FileChange) -> None:
         """Take a change as another set had it. The file must not be in this set."""
-        snapshot = Snapshot(file=change.before, version=change.version, mode=change.mode)
+        snapshot = Snapshot(
+            file=change.before, version=change.version, mode=change.mode, link=change.link
+        )
+        if change.like is not None:
+            self._like[change.path] = change.like
         if change.moved_from is None:
             self._snapshots[change.path] = snapshot
         else:
@@ -178,6 +209,7 @@ class ChangeSet:
             if each is not None:
                 self._texts.pop(each, None)
                 self._snapshots.pop(each, None)
+                self._like.pop(each, None)
         self._moved_from.pop(path, None)
 
 

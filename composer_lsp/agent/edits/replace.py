@@ -1,4 +1,5 @@
-"""Exact search and replace: each passage must stand in the text once, and nothing else changes.
+"""Exact search and replace: a passage must stand in the text once, unless all places are meant, and
+nothing else changes.
 
 Passages are compared with every line end as \\n, since a model writes no other; what is put in
 takes the line ends of its surroundings, and lines that stay keep their own.
@@ -21,6 +22,7 @@ _CLOSE = 0.6
 """How alike a candidate is at least, as `SequenceMatcher.ratio` says."""
 _MAX_COMPARED = 2000
 """Places that are compared in full when a passage is looked for that is not there."""
+_PLACE = re.compile(r"\S+:\d+(?:-\d+)?")
 _NUMBERED = re.compile(r"^ *\d+\t", re.MULTILINE)
 """How files are shown to the model."""
 
@@ -35,6 +37,8 @@ class Replacement:
     old: str
     """What stands in the text, whole lines or not."""
     new: str
+    everywhere: bool = False
+    """At all places where `old` stands, of which there may be more than one."""
 
 
 def replace(text: str, replacements: Sequence[Replacement]) -> str:
@@ -44,7 +48,9 @@ def replace(text: str, replacements: Sequence[Replacement]) -> str:
     overlap.
     """
     source = _Source(text)
-    spans = sorted(_span(source, each, len(replacements)) for each in replacements)
+    spans = sorted(
+        span for each in replacements for span in _spans(source, each, len(replacements))
+    )
     for (_, end, _), (start, _, new) in pairwise(spans):
         if start < end:
             raise ReplaceError(f"two replacements overlap at line {source.line_at(start)}: {new!r}")
@@ -55,16 +61,22 @@ def replace(text: str, replacements: Sequence[Replacement]) -> str:
 
 
 def with_ends_of(text: str, flat: str) -> str:
-    """`flat`, a changed `text` whose lines end in \\n, with line ends as `text` has them: lines that
-    stay keep theirs, new ones take the one of the lines that they replace or follow."""
+    """`flat`, a changed `text` whose own line ends do not count, with line ends as `text` has them:
+    lines that stay keep theirs, as do lines that are replaced by as many; other new ones take the one
+    of the lines that they replace or follow."""
+    flat = with_line_feeds(flat)
     if "\r" not in text:
         return flat
     lines = split_lines(text)
     usual = usual_end(lines)
     for hunk in reversed(find_hunks(with_line_feeds(text), flat)):
-        around = [*lines[hunk.start : hunk.end], *lines[max(0, hunk.start - 1) : hunk.start]]
+        replaced = lines[hunk.start : hunk.end]
+        around = [*replaced, *lines[max(0, hunk.start - 1) : hunk.start]]
         end = next((end for line in around if (end := line_end(line))), usual)
-        lines[hunk.start : hunk.end] = [_ended(line, end) for line in hunk.new]
+        ends = [end] * len(hunk.new)
+        if len(replaced) == len(hunk.new):
+            ends = [line_end(line) or end for line in replaced]
+        lines[hunk.start : hunk.end] = map(_ended, hunk.new, ends)
     return "".join(lines)
 
 
@@ -91,30 +103,37 @@ class _Source:
         return found
 
 
-def _span(source: _Source, replacement: Replacement, num: int) -> tuple[int, int, str]:
+def _spans(source: _Source, replacement: Replacement, num: int) -> list[tuple[int, int, str]]:
     old, new = with_line_feeds(replacement.old), with_line_feeds(replacement.new)
     if not old:
         if source.flat or num > 1:
             raise ReplaceError("the text to replace is empty; give the lines that stand there now")
-        return 0, 0, new
-    if old == new:
-        raise ReplaceError("the text to replace and its replacement are the same")
+        return [(0, 0, new)]
     places = source.places(old)
+    if not places:
+        raise ReplaceError(_not_found(source, old))
+    if old == new:
+        raise ReplaceError(
+            "the text to replace and its replacement are the same; `new` is what the lines become"
+        )
+    if replacement.everywhere:
+        found = re.finditer(re.escape(old), source.flat)
+        return [(match.start(), match.end(), new) for match in found]
     if len(places) > 1:
         lines = ", ".join(str(source.line_at(place)) for place in places[:10])
         more = ", …" if len(places) > 10 else ""
         raise ReplaceError(
             f"the text to replace stands {len(places)} times, at the lines {lines}{more}; "
-            "give more of the lines around the one that you mean"
+            "give more of the lines around the one that you mean, or set everywhere"
         )
-    if not places:
-        raise ReplaceError(_not_found(source, old))
-    return places[0], places[0] + len(old), new
+    return [(places[0], places[0] + len(old), new)]
 
 
 def _not_found(source: _Source, old: str) -> str:
     if _NUMBERED.match(old) and source.places(_NUMBERED.sub("", old)):
         return "the text to replace has line numbers in it; leave them out"
+    if _PLACE.fullmatch(old.strip()):
+        return "the text to replace is a place, not text; give the lines that stand there"
     wanted = split_lines(old)
     candidates = _candidates(source.lines, wanted)
     if not candidates:

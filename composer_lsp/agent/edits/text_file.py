@@ -54,6 +54,14 @@ class TextFile:
             raise TextError("it is no text: an encoding that gives back its bytes is not known")
         return found
 
+    @classmethod
+    def decode_as(cls, data: bytes, encoding: str, bom: bytes) -> Self:
+        """What `encode` wrote for a file of this encoding and byte order mark. Raises: TextError."""
+        found = cls._exact(data[len(bom) :], encoding, bom) if data.startswith(bom) else None
+        if found is None:
+            raise TextError(f"it is no text in {encoding}")
+        return found
+
     def encode(self, text: str) -> bytes:
         """Raises: TextError for a character that the encoding lacks."""
         try:

@@ -9,6 +9,7 @@ from composer_lsp.agent.edits.change_set import ChangeSet, Snapshot
 from composer_lsp.agent.edits.text_file import TextFile
 from composer_lsp.agent.ledger import Ledger
 from composer_lsp.agent.reads import ReadLog
+from composer_lsp.agent.run_commands import RunCommands
 from composer_lsp.agent.workspace.paths import IgnoredError, PathError, Place
 from composer_lsp.agent.workspace.workspace import CodeIndex, Workspace
 
@@ -33,16 +34,30 @@ class ToolContext:
     changes: ChangeSet = field(default_factory=ChangeSet)
     reads: ReadLog = field(default_factory=ReadLog)
     ledger: Ledger = field(default_factory=Ledger)
+    max_result_chars: int = 24_000
+    """Of one result, by the model's context: some 8,000 tokens."""
     plan: tuple[PlanStep, ...] = ()
     ask_user: Callable[[str], Awaitable[bool]] = _refuse
     """A yes-or-no question; False where nobody can answer."""
+    commands: RunCommands | None = None
+    """None: no command runs here."""
+    apply_pending: Callable[[], Awaitable[None]] | None = None
+    """Writes what is staged to the disk, after which it is staged no more, for commands that see
+    the disk alone; None: the host cannot. Raises: WorkspaceError."""
     summary: str | None = None
     """What `finish` was called with: the run is over."""
     granted: set[str] = field(default_factory=set[str])
     """Ignored files that the user let be read in this run."""
 
     async def place(self, path: str) -> Place:
-        """Of a path that may be read. Asks the user about one that git ignores. Raises: PathError."""
+        """Of a path that may be read; of a link, that of the file it leads to. Asks the user about one
+        that git ignores. Raises: PathError."""
+        place = await self.entry(path)
+        # What was staged by the link's own name, its deletion, is told by that name.
+        return place if place.path in self.changes else self.workspace.paths.followed(place)
+
+    async def entry(self, path: str) -> Place:
+        """As `place`, but of a link itself: what is deleted or moved is the link."""
         place = self.workspace.paths.locate(path)
         try:
             await asyncio.to_thread(self.workspace.paths.check, place)

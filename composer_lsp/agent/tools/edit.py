@@ -1,6 +1,10 @@
 """Tools that change files. They stage: nothing is written before the run's changes are applied."""
 
+import dataclasses
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from composer_lsp.agent.edits.hunks import find_hunks
@@ -8,12 +12,17 @@ from composer_lsp.agent.edits.lines import split_lines
 from composer_lsp.agent.edits.replace import ReplaceError, Replacement, replace, with_ends_of
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.tool import ToolError, tool
+from composer_lsp.agent.workspace.paths import Place
+
+_MAX_NAME_BYTES = 255
+"""Of a file or folder: what file systems hold."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Edit:
     old: Annotated[str, "the lines as they stand there now, exactly, and enough to be unique"]
     new: Annotated[str, "what takes their place"]
+    everywhere: Annotated[bool, "at all places where `old` stands, as to rename"] = False
 
 
 @tool(only_reads=False)
@@ -22,7 +31,12 @@ async def edit_file(
     path: Annotated[str, "relative to the workspace"],
     edits: Annotated[tuple[Edit, ...], "all are made, or none"],
 ) -> str:
-    """Change a file by exact search and replace. Each `old` must stand in the file once."""
+    """Change a file by exact search and replace. Each `old` must stand in the file once, unless it is
+    to be replaced everywhere."""
+    return await _edit(context, path, edits)
+
+
+async def _edit(context: ToolContext, path: str, edits: Sequence[Edit]) -> str:
     place = await context.place(path)
     file = await context.file(place)
     if file is None:
@@ -30,12 +44,32 @@ async def edit_file(
     if not edits:
         raise ToolError("edits is empty")
     try:
-        text = replace(file.text, [Replacement(old=each.old, new=each.new) for each in edits])
+        replacements = [
+            Replacement(old=each.old, new=each.new, everywhere=each.everywhere) for each in edits
+        ]
+        text = replace(file.text, replacements)
     except ReplaceError as error:
         raise ToolError(f"{place.path} was not changed: {error}") from error
     snapshot = await context.snapshot(place)
     context.write(place.path, snapshot, text)
     return _changed(context, place.path, file.text, text)
+
+
+@tool(only_reads=False)
+async def _edit_once(
+    context: ToolContext,
+    path: Annotated[str, "relative to the workspace"],
+    old: Annotated[str, "the lines as they stand there now, exactly, and enough to be unique"],
+    new: Annotated[str, "what takes their place"],
+    everywhere: Annotated[bool, "at all places where `old` stands, as to rename"] = False,
+) -> str:
+    """Change a file by exact search and replace. `old` must stand in the file once, unless it is to be
+    replaced everywhere."""
+    return await _edit(context, path, [Edit(old=old, new=new, everywhere=everywhere)])
+
+
+edit_file_once = dataclasses.replace(_edit_once, name=edit_file.name)
+"""With one edit a call, for models that lose themselves in lists."""
 
 
 @tool(only_reads=False)
@@ -49,6 +83,7 @@ async def write_file(
     place = await context.place(path)
     if not place.relative or path.endswith("/"):
         raise ToolError(f"{path} is a folder; give the path of a file")
+    _check_folders(context, place)
     file = await context.file(place)
     if file is not None and file.text and not context.reads.is_whole(place.path):
         raise ToolError(
@@ -70,7 +105,8 @@ async def move_file(
     context: ToolContext, path: str, target: Annotated[str, "the new path, of a file too"]
 ) -> str:
     """Move or rename a file. Its uses elsewhere are not changed."""
-    place, goal = await context.place(path), await context.place(target)
+    place, goal = await context.entry(path), await context.entry(target)
+    _check_folders(context, goal)
     context.changes.move(
         place.path, await context.snapshot(place), goal.path, await context.snapshot(goal)
     )
@@ -82,12 +118,32 @@ async def move_file(
 @tool(only_reads=False)
 async def delete_file(context: ToolContext, path: str) -> str:
     """Delete a file."""
-    place = await context.place(path)
+    place = await context.entry(path)
     if await context.file(place) is None:
         raise ToolError(f"there is no file {place.path}")
     context.write(place.path, await context.snapshot(place), None)
     context.reads.forget(place.path)
     return f"Deleted {place.path}."
+
+
+def _check_folders(context: ToolContext, place: Place) -> None:
+    """Whether a file can be made there, as far as can be told. Raises: ToolError."""
+    names = place.relative.split("/")
+    if long := [name for name in names if len(os.fsencode(name)) > _MAX_NAME_BYTES]:
+        raise ToolError(f"no file can be made: the name {long[0][:40]}… is too long")
+    paths = context.workspace.paths
+    for num_names in range(1, len(names)):
+        above = paths.at(place.root, "/".join(names[:num_names]))
+        if above.path in context.changes:
+            is_file = context.changes.text(above.path) is not None
+        else:
+            is_file = os.path.lexists(above.absolute) and not Path(above.absolute).is_dir()
+        if is_file:
+            raise ToolError(f"{place.path} cannot be made: {above.path} is a file, and no folder")
+    below = f"{place.path}/"
+    for path in context.changes.paths:
+        if path.startswith(below) and context.changes.text(path) is not None:
+            raise ToolError(f"{place.path} cannot be made: it is a folder, since {path} is to be")
 
 
 def _changed(context: ToolContext, path: str, before: str, after: str) -> str:

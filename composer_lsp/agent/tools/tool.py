@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Concatenate, ParamSpec
 
 from composer_lsp.agent.tools.context import ToolContext
@@ -34,6 +34,12 @@ class Tool:
             "parameters": dict(self.parameters),
         }
         return {"type": "function", "function": function}
+
+    def with_only(self, *names: str) -> "Tool":
+        """With these parameters alone; the others keep their defaults."""
+        properties: Mapping[str, Any] = self.parameters["properties"]
+        kept = {name: properties[name] for name in names}
+        return replace(self, parameters={**self.parameters, "properties": kept})
 
     async def call(self, context: ToolContext, arguments: object) -> str:
         """What the model is answered. Raises: ArgumentError, ToolError, and what workspaces raise."""

@@ -1,17 +1,27 @@
 """A folder, or several, on the disk: for the terminal, and for runs with no editor."""
 
 import asyncio
+import errno
 import os
-import stat
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from composer_index.files.read import ReadError, TooLargeError, read_file
 from composer_lsp.agent.edits.anchor import AnchorError, carry_over
 from composer_lsp.agent.edits.change_set import FileChange, Snapshot
 from composer_lsp.agent.edits.text_file import TextError, TextFile
+from composer_lsp.agent.workspace.entries import (
+    Content,
+    Link,
+    link_at,
+    missing_folders,
+    mode_of,
+    remove_folder,
+    write,
+)
 from composer_lsp.agent.workspace.paths import Paths, Place
 from composer_lsp.agent.workspace.workspace import (
     MAX_FILE_BYTES,
@@ -49,19 +59,49 @@ class DirectoryWorkspace:
     def _apply(self, changes: Sequence[FileChange]) -> None:
         writes = planned(self._paths, changes)
         modes = {change.path: change.mode for change in changes}
-        done: list[tuple[Place, bytes | None, int]] = []
+        done: list[_Former] = []
         try:
-            for place, data in writes.items():
-                done.append((place, *_state(place)))
-                write(place, data, modes.get(place.path))
+            for place, content in writes.items():
+                done.append(_Former.of(place))
+                write(place, content, modes.get(place.path))
         except OSError as error:
-            for place, former, mode in reversed(done):
+            for former in reversed(done):
                 with suppress(OSError):
-                    write(place, former, mode)
+                    former.restore()
             raise WorkspaceError(
                 f"nothing was changed: {error.filename or 'a file'} cannot be written: "
                 f"{error.strerror}"
             ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Former:
+    """What was at a place."""
+
+    place: Place
+    content: Content
+    mode: int | None
+    missing: Sequence[Place]
+    """Folders that were not there."""
+
+    @classmethod
+    def of(cls, place: Place) -> "_Former":
+        content = link_at(place) or _data(place)
+        return cls(place, content, mode_of(place), missing_folders(place))
+
+    def restore(self) -> None:
+        """Raises: OSError."""
+        write(self.place, self.content, self.mode)
+        for folder in self.missing:
+            remove_folder(folder)
+
+
+def _data(place: Place) -> bytes | None:
+    """Raises: OSError."""
+    try:
+        return read_bytes(place)
+    except WorkspaceError as error:
+        raise OSError(errno.EIO, str(error), place.absolute) from error
 
 
 def read_snapshot(place: Place) -> Snapshot:
@@ -69,8 +109,11 @@ def read_snapshot(place: Place) -> Snapshot:
     data = read_bytes(place)
     if data is None:
         return Snapshot(file=None)
+    link = link_at(place)
     try:
-        return Snapshot(file=TextFile.decode(data), mode=_state(place)[1])
+        return Snapshot(
+            file=TextFile.decode(data), mode=mode_of(place), link=link.target if link else None
+        )
     except TextError as error:
         raise WorkspaceError(f"{place.path} cannot be read: {error}") from error
 
@@ -91,38 +134,64 @@ def read_bytes(place: Place) -> bytes | None:
         raise WorkspaceError(f"{place.path} cannot be read: {error.__cause__ or error}") from error
 
 
-def planned(paths: Paths, changes: Sequence[FileChange]) -> dict[Place, bytes | None]:
+def planned(paths: Paths, changes: Sequence[FileChange]) -> dict[Place, Content]:
     """What to write where, with each change carried over to what the file is now; None: delete.
 
     Raises: ConflictError.
     """
-    writes: dict[Place, bytes | None] = {}
-    conflicts: dict[str, str] = {}
+    writes: dict[Place, Content] = {}
+    conflicts = refused(paths, changes)
     for change in changes:
         place = paths.locate(change.path)
         source = paths.locate(change.moved_from) if change.moved_from else place
         try:
-            data = _carried(change, source)
+            content: Content = _carried(change, source)
             if source != place:
                 if read_bytes(place) is not None:
                     raise AnchorError("it exists by now")
                 writes[source] = None
-            writes[place] = data
+                content = _moved_link(source, place) or content
+            writes[place] = content
         except (AnchorError, TextError, WorkspaceError) as error:
-            conflicts[change.path] = str(error)
+            conflicts.setdefault(change.path, str(error))
     if conflicts:
         raise ConflictError(conflicts)
     return writes
 
 
+def refused(paths: Paths, changes: Sequence[FileChange]) -> dict[str, str]:
+    """By its path, why a file may not be written by now: a link can have taken the place of a folder
+    since it was staged."""
+    named = {
+        path: paths.locate(path)
+        for change in changes
+        for path in (change.path, change.moved_from)
+        if path is not None
+    }
+    reasons = paths.refused(named.values())
+    return {path: reasons[place] for path, place in named.items() if place in reasons}
+
+
+def _moved_link(source: Place, place: Place) -> Link | None:
+    """The link at `source` as it leads to the same file from `place`; None if it is none."""
+    link = link_at(source)
+    if link is None or os.path.isabs(link.target):  # noqa: PTH117 - a link's own text
+        return link
+    leads_to = os.path.join(os.path.dirname(source.absolute), link.target)  # noqa: PTH118, PTH120
+    return Link(os.path.relpath(leads_to, os.path.dirname(place.absolute)))  # noqa: PTH120
+
+
 def _carried(change: FileChange, source: Place) -> bytes | None:
-    now = read_snapshot(source).file
+    snapshot = read_snapshot(source)
+    now = snapshot.file
     if change.before is None:
         if now is not None:
             raise AnchorError("it exists by now")
         return change.data()
     if now is None:
         raise AnchorError("it is gone")
+    if change.writes_in_place and snapshot.link != change.link:
+        raise AnchorError("it is a link by now, or leads elsewhere")
     if change.after is None:
         if now.text != change.before.text:
             raise AnchorError("it changed meanwhile")
@@ -130,26 +199,6 @@ def _carried(change: FileChange, source: Place) -> bytes | None:
     if now.text == change.before.text:
         return change.data()
     return now.encode(carry_over(change.before.text, change.after, now.text))
-
-
-def _state(place: Place) -> tuple[bytes | None, int]:
-    try:
-        return Path(place.absolute).read_bytes(), stat.S_IMODE(os.stat(place.absolute).st_mode)  # noqa: PTH116
-    except FileNotFoundError:
-        return None, 0
-
-
-def write(place: Place, data: bytes | None, mode: int | None = None) -> None:
-    """Replace a file as a whole, keeping its mode, and a link's target; None removes it. Raises:
-    OSError."""
-    target = Path(os.path.realpath(place.absolute))
-    if data is None:
-        target.unlink(missing_ok=True)
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if mode is None:
-        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-    write_whole(target, data, _default_mode() if mode is None else mode)
 
 
 def write_whole(path: Path, data: bytes, mode: int) -> None:
@@ -164,9 +213,3 @@ def write_whole(path: Path, data: bytes, mode: int) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-def _default_mode() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask

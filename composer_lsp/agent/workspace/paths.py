@@ -14,6 +14,7 @@ from urllib.request import url2pathname
 
 from composer_index.files.listing import list_files
 from composer_index.ignores.rules import Reason, Rules
+from composer_lsp.agent.workspace.git_folders import GitFolders
 
 _WHY: dict[Reason, str] = {
     "outside": "it is outside of the workspace",
@@ -75,7 +76,7 @@ class Paths:
         Raises: PathError.
         """
         text = given.strip()
-        if not text or "\0" in text:
+        if not text or "\0" in text or not _is_encodable(text):
             raise PathError(f"{given!r} is no path")
         if text.startswith("file:"):
             text = url2pathname(urlsplit(text).path)
@@ -114,14 +115,29 @@ class Paths:
         """
         if not place.relative:
             return
-        with self._lock:
-            reason = self._rules[place.root].hidden(place.relative)
+        reason = self._reasons([place]).get(place)
         if reason == "gitignore":
             if may_be_ignored:
                 return
             raise IgnoredError(f"{place.path} is not read unasked: {_WHY[reason]}")
         if reason is not None:
-            raise PathError(f"{place.path} cannot be used: {_WHY[reason]}")
+            raise PathError(_cannot(place, reason))
+
+    def refused(self, places: Iterable[Place]) -> dict[Place, str]:
+        """Why those that `check` refuses, were they ignored or not, cannot be used. All of them cost
+        what one does."""
+        return {
+            place: _cannot(place, reason)
+            for place, reason in self._reasons(places).items()
+            if reason != "gitignore"
+        }
+
+    def followed(self, place: Place) -> Place:
+        """The file that a link leads to, by its own name, so that one file has one name; the same
+        place if it is no link, or leads out of the workspace."""
+        if not os.path.islink(place.absolute):  # noqa: PTH114
+            return place
+        return self.of_absolute(os.path.realpath(place.absolute)) or place
 
     def listed(self) -> list[str]:
         """The paths of all files that are not hidden, in order. Tens of milliseconds and more."""
@@ -134,15 +150,27 @@ class Paths:
 
     def hidden_among(self, places: Iterable[Place]) -> set[Place]:
         """Those that are hidden for any reason."""
+        return set(self._reasons(places))
+
+    def _reasons(self, places: Iterable[Place]) -> dict[Place, Reason]:
+        """Of those that are hidden, why."""
         by_root: dict[str, dict[str, Place]] = {}
         for place in places:
             by_root.setdefault(place.root, {})[place.relative] = place
         with self._lock:
-            return {
-                found[path]
+            reasons: dict[Place, Reason] = {
+                found[path]: reason
                 for root, found in by_root.items()
-                for path in self._rules[root].hidden_many(found)
+                for path, reason in self._rules[root].hidden_many(found).items()
             }
+        git_folders = GitFolders()
+        for found in by_root.values():
+            for place in found.values():
+                if git_folders.holds(self.followed(place).absolute) or git_folders.holds(
+                    place.absolute
+                ):
+                    reasons[place] = "git"
+        return reasons
 
     def _absolute(self, given: str, path: str) -> Place:
         # The folder without links; the name itself may be a link, which `check` looks into.
@@ -165,6 +193,18 @@ class Paths:
             else:
                 raise PathError(f"{given!r} is outside of the workspace")
         return self.at(root, "/".join(inside))
+
+
+def _is_encodable(path: str) -> bool:
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _cannot(place: Place, reason: Reason) -> str:
+    return f"{place.path} cannot be used: {_WHY[reason]}"
 
 
 def _below(root: str, path: str) -> str | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from lsprotocol import types
@@ -9,13 +10,15 @@ from lsprotocol import types
 from composer_lsp.agent.edits.anchor import AnchorError, carry_over
 from composer_lsp.agent.edits.change_set import FileChange, Snapshot
 from composer_lsp.agent.edits.text_file import TextError, TextFile
-from composer_lsp.agent.workspace.directory import DirectoryWorkspace, read_snapshot
+from composer_lsp.agent.workspace.directory import DirectoryWorkspace, read_snapshot, refused
 from composer_lsp.agent.workspace.paths import Paths, Place
 from composer_lsp.agent.workspace.workspace import (
     ConflictError,
     Diagnostic,
+    Severity,
     WorkspaceError,
 )
+from composer_lsp.server.agent.diagnostics import Diagnostics, Known
 from composer_lsp.server.agent.edits import TextChange, plain_edit, workspace_edit
 from composer_lsp.server.documents import Document, DocumentStore
 from composer_lsp.server.window_index import local_path
@@ -44,11 +47,16 @@ class EditorWorkspace:
     """A `Workspace`. For the event loop."""
 
     def __init__(
-        self, paths: Paths, documents: Callable[[], DocumentStore], client: EditingClient
+        self,
+        paths: Paths,
+        documents: Callable[[], DocumentStore],
+        client: EditingClient,
+        diagnostics: Diagnostics,
     ) -> None:
         self._paths = paths
         self._documents = documents
         self._client = client
+        self._diagnostics = diagnostics
         self._disk = DirectoryWorkspace(paths)
 
     @property
@@ -56,7 +64,7 @@ class EditorWorkspace:
         return self._paths
 
     async def read(self, place: Place) -> Snapshot:
-        document = self._open().get(place)
+        document = self._open().get(self._paths.followed(place))
         if document is None:
             return await self._disk.read(place)
         on_disk = await self._on_disk(place)
@@ -64,9 +72,8 @@ class EditorWorkspace:
         if on_disk.file is not None and on_disk.file.text == text:
             file = on_disk.file
         else:
-            encoding = on_disk.file or TextFile(text="")
-            file = TextFile(text=text, encoding=encoding.encoding, bom=encoding.bom)
-        return Snapshot(file=file, version=document.version, mode=on_disk.mode)
+            file = _unsaved(text, on_disk.file)
+        return Snapshot(file=file, version=document.version, mode=on_disk.mode, link=on_disk.link)
 
     async def files(self) -> Sequence[str]:
         listed = set(await self._disk.files())
@@ -89,50 +96,72 @@ class EditorWorkspace:
         return found
 
     async def diagnostics(self, path: str | None = None) -> Sequence[Diagnostic]:
-        return ()
+        """Of open documents: what the editor has told of their text of now."""
+        places = {
+            place: document
+            for place, document in self._open().items()
+            if path is None or place.path == path
+        }
+        hidden = await asyncio.to_thread(self._paths.hidden_among, places)
+        return [
+            diagnostic_at(place.path, known)
+            for place, document in sorted(places.items(), key=lambda each: each[0].path)
+            if place not in hidden
+            for known in self._diagnostics.of(document.uri, document.version or 0)
+        ]
 
-    async def apply(self, changes: Sequence[FileChange], *, label: str) -> None:
-        texts = await self._texts(changes)
+    async def apply(
+        self, changes: Sequence[FileChange], *, label: str, needs_confirmation: bool = False
+    ) -> None:
+        """`needs_confirmation`: the editor asks the user of each change, and may make fewer."""
+        carried = await self.carried_over(changes)
+        if needs_confirmation and not self.can_confirm:
+            raise WorkspaceError("this editor cannot show changes for a review")
+        texts = [each for change in carried for each in self._text_changes(change)]
         if self._client.has_document_changes and self._client.has_resource_operations:
             edit = workspace_edit(
                 texts,
                 self._documents().encoding,
                 label=label,
                 is_annotated=self._client.has_annotations,
+                needs_confirmation=needs_confirmation,
             )
             await self._send(edit, label)
             return
         # What such a client cannot do is done on the disk, before its part: that can be refused.
-        by_editor = [
-            each
-            for each in texts
-            if each.before is not None and each.after is not None and each.moved_from is None
-        ]
-        paths = {self._paths.locate(change.path).absolute: change for change in changes}
-        names = {each.path for each in by_editor}
-        rest = [change for path, change in paths.items() if path not in names]
-        await self._disk.apply(rest, label=label)
+        by_editor = [each for each in carried if each.writes_in_place and each.link is None]
+        await self._disk.apply([each for each in carried if each not in by_editor], label=label)
         if by_editor:
-            await self._send(plain_edit(by_editor, self._documents().encoding), label)
+            texts = [each for change in by_editor for each in self._text_changes(change)]
+            await self._send(plain_edit(texts, self._documents().encoding), label)
 
     async def _send(self, edit: types.WorkspaceEdit, label: str) -> None:
         if (refusal := await self._client.apply_edit(edit, label)) is not None:
             raise WorkspaceError(f"the editor did not make the changes: {refusal}")
 
-    async def _texts(self, changes: Sequence[FileChange]) -> list[TextChange]:
-        """The changes, carried over to what the files are now. Raises: ConflictError."""
-        conflicts: dict[str, str] = {}
-        found: list[TextChange] = []
+    @property
+    def can_confirm(self) -> bool:
+        client = self._client
+        return (
+            client.has_document_changes
+            and client.has_resource_operations
+            and client.has_annotations
+        )
+
+    async def carried_over(self, changes: Sequence[FileChange]) -> list[FileChange]:
+        """The changes, made to what the files are now. Raises: ConflictError."""
+        conflicts = await asyncio.to_thread(refused, self._paths, changes)
+        found: list[FileChange] = []
         for change in changes:
             try:
-                found.append(await self._text_change(change))
+                found.append(await self._carried_over(change))
             except (AnchorError, TextError, WorkspaceError) as error:
-                conflicts[change.path] = str(error)
+                conflicts.setdefault(change.path, str(error))
         if conflicts:
             raise ConflictError(conflicts)
         return found
 
-    async def _text_change(self, change: FileChange) -> TextChange:
+    async def _carried_over(self, change: FileChange) -> FileChange:
         place = self._paths.locate(change.path)
         source = self._paths.locate(change.moved_from) if change.moved_from else place
         now = await self.read(source)
@@ -141,34 +170,81 @@ class EditorWorkspace:
         if change.before is None:
             if now.file is not None:
                 raise AnchorError("it exists by now")
-            return TextChange(path=place.absolute, before=None, after=change.after)
+            return change
         if now.file is None:
             raise AnchorError("it is gone")
+        if change.writes_in_place and now.link != change.link:
+            raise AnchorError("it is a link by now, or leads elsewhere")
         if change.after is None and now.file.text != change.before.text:
             raise AnchorError("it changed meanwhile")
         after = change.after
         if after is not None:
             after = carry_over(change.before.text, after, now.file.text)
             now.file.encode(after)
-        return TextChange(
+        return replace(change, before=now.file, after=after, version=now.version, mode=now.mode)
+
+    def _text_changes(self, change: FileChange) -> list[TextChange]:
+        place = self._paths.locate(change.path)
+        origin = change.moved_from
+        whole = TextChange(
             path=place.absolute,
-            before=now.file.text,
-            after=after,
-            version=now.version,
-            moved_from=source.absolute if source != place else None,
+            before=None if change.before is None else change.before.text,
+            after=change.after,
+            version=change.version,
+            moved_from=None if origin is None else self._paths.locate(origin).absolute,
         )
+        if not change.writes_in_place:
+            return [whole]
+        if change.link is not None:
+            # An edit of the link's text would be one of the file that it leads to.
+            return [replace(whole, after=None), replace(whole, before=None, version=None)]
+        document = self._open().get(place)
+        path = None if document is None else local_path(document.uri)
+        return [replace(whole, path=path or place.absolute)]
 
     def _open(self) -> dict[Place, Document]:
+        """By the file itself, also where the editor knows it by a link alone."""
         found: dict[Place, Document] = {}
+        linked: dict[Place, Document] = {}
         for document in self._documents().text_documents.values():
             path = local_path(document.uri)
             place = None if path is None else self._paths.of_absolute(path)
             if place is not None and isinstance(document, Document):
-                found[place] = document
-        return found
+                leads_to = self._paths.followed(place)
+                (found if leads_to == place else linked)[leads_to] = document
+        return {**linked, **found}
 
     async def _on_disk(self, place: Place) -> Snapshot:
         try:
             return await asyncio.to_thread(read_snapshot, place)
         except WorkspaceError:
             return Snapshot(file=None)
+
+
+def _unsaved(text: str, on_disk: TextFile | None) -> TextFile:
+    """In the file's encoding; where that lacks a character of the text, as UTF-8: in what encoding it
+    is saved the editor and the user decide."""
+    file = TextFile(text=text) if on_disk is None else replace(on_disk, text=text)
+    try:
+        file.encode(text)
+    except TextError:
+        return TextFile(text=text)
+    return file
+
+
+_SEVERITIES: Mapping[types.DiagnosticSeverity, Severity] = {
+    types.DiagnosticSeverity.Error: "error",
+    types.DiagnosticSeverity.Warning: "warning",
+    types.DiagnosticSeverity.Information: "information",
+    types.DiagnosticSeverity.Hint: "hint",
+}
+
+
+def diagnostic_at(path: str, known: Known) -> Diagnostic:
+    return Diagnostic(
+        path=path,
+        line=known.start_line + 1,
+        severity=_SEVERITIES[known.severity],
+        message=known.message,
+        source=known.source,
+    )

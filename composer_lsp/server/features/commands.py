@@ -1,11 +1,12 @@
 """workspace/executeCommand: what a user can ask of Composer from any editor."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
+from composer_lsp.server.agent.arguments import flag
 from composer_lsp.server.logs import log_path
 from composer_lsp.server.model_fetch import ModelFetchError
 from composer_lsp.server.server import ComposerServer
@@ -31,13 +32,22 @@ def register(server: ComposerServer) -> None:
         server.command(name)(command)
 
 
-def status(ls: ComposerServer, *arguments: Any) -> JsonObject:
+async def status(ls: ComposerServer, *arguments: Any) -> JsonObject:
     """What `composer/status` says, for clients that ask instead of listening, and where the last
-    suggestion's time went: milliseconds of each stage, and numbers of tokens."""
+    suggestion's time went: milliseconds of each stage, and numbers of tokens. Arguments: optionally
+    `{"agent": true}`, for what the agent does and has."""
     status = ls.session.board.current.as_json()
     if (last := ls.session.last_suggestion) is not None:
         timings = {name: round(ms, 1) for name, ms in last.timings.items()}
         status["lastCompletion"] = timings | dict(last.tokens)
+    options: Any = arguments[0] if arguments and arguments[0] is not None else {}
+    if not isinstance(options, Mapping):
+        raise JsonRpcInvalidParams(f"composer.status takes an object, not {options!r}")
+    if flag(cast("Mapping[str, Any]", options), "agent"):
+        await ls.session.agent_runs()
+        from composer_lsp.server.agent.status import agent_status
+
+        status["agent"] = await agent_status(ls.session)
     return status
 
 

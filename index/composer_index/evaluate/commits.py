@@ -1,12 +1,12 @@
 """Questions out of a repository's history: a commit's subject asks for the files it changed."""
 
 import random
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from composer_index.evaluate.documented import is_telling
 from composer_index.evaluate.queries import Place, Question
+from composer_index.ignores import git
 
 _MAX_FILES = 8
 """A commit that changed more is a sweep, and asks for nothing in particular."""
@@ -17,13 +17,19 @@ _WHOLE_FILE = (1, 2**31)
 
 def commit_questions(tree: Path, number: int, seed: int) -> list[Question]:
     """Returns questions from the latest commits below `tree`; none outside of a repository."""
-    command = ["git", "-C", str(tree), "-c", "core.quotePath=false", "log", "--no-merges"]
-    command += ["--relative", f"-{_NUM_COMMITS}", "--name-only", "--format=%x00%s"]
+    command = (
+        "log",
+        "--no-merges",
+        "--relative",
+        f"-{_NUM_COMMITS}",
+        "--name-only",
+        "--no-ext-diff",
+    )
     try:
-        log = subprocess.run(command, capture_output=True, check=True, stdin=subprocess.DEVNULL)
-    except (OSError, subprocess.CalledProcessError):
+        log = git.output(str(tree), *command, "--format=%x00%s")
+    except git.GitError:
         return []
-    commits = log.stdout.decode("utf-8", "replace").split("\0")[1:]
+    commits = log.decode("utf-8", "replace").split("\0")[1:]
     questions = [found for commit in commits if (found := _question(tree, commit)) is not None]
     return random.Random(seed).sample(questions, min(number, len(questions)))
 

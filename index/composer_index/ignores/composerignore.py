@@ -43,6 +43,25 @@ class _File:
         return decision(self.patterns, path, is_folder=is_folder)
 
 
+@dataclass(frozen=True, slots=True)
+class IgnoreFolder:
+    """What the files in a folder and above it said when somebody asked for it."""
+
+    files: tuple[_File, ...] = ()
+    """Nearest first."""
+    is_hidden: bool = False
+
+    def hides(self, path: str, *, is_folder: bool = False) -> bool:
+        """An absolute path right in the folder."""
+        if self.is_hidden:
+            return True
+        for file in self.files:
+            relative = path[len(file.path) - len(FILE_NAME) :].replace(os.sep, "/")
+            if (is_hidden := file.decision(relative, is_folder=is_folder)) is not None:
+                return is_hidden
+        return False
+
+
 class ComposerIgnore:
     """Answers by the files on disk as they are at the moment of asking.
 
@@ -68,6 +87,23 @@ class ComposerIgnore:
         hides the folder that it lies in, which saves most of the time."""
         file = self._file_that_hides(path, is_folder_open=is_folder_open)
         return file.path if file else None
+
+    def folder(self, path: str) -> IgnoreFolder:
+        """For many questions at one moment: they ask no file again. `path`: absolute, normal."""
+        above, *below = (*reversed(Path(path).parents), Path(path))
+        found = self._opened(IgnoreFolder(), str(above))
+        for place in below:
+            found = self.below(found, str(place))
+        return found
+
+    def below(self, folder: IgnoreFolder, path: str) -> IgnoreFolder:
+        """`path`: of a folder right in that one."""
+        is_hidden = folder.hides(path, is_folder=True)
+        return self._opened(IgnoreFolder(folder.files, is_hidden), path + os.sep)
+
+    def _opened(self, found: IgnoreFolder, path: str) -> IgnoreFolder:
+        file = self._file_in(path)
+        return found if file is None else IgnoreFolder((file, *found.files), found.is_hidden)
 
     def _file_that_hides(self, path: str, *, is_folder_open: bool) -> _File | None:
         parts = Path(path).parts

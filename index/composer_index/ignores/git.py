@@ -2,13 +2,14 @@
 
 Git only reads here. Whatever a repository says, no command of its configuration runs (a file
 system monitor, a hook, a signature check), nothing is fetched, nobody is asked for a password,
-and nothing is written: a folder that somebody opens may come from anywhere.
+and nothing is written: a folder that somebody opens may come from anywhere. None of the questions
+asked here makes git convert a file's text; one that does needs `filters_off` as well.
 """
 
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -32,7 +33,7 @@ _SET_VARIABLES = {
     "LANGUAGE": "",
 }
 
-_OPTIONS = (
+OPTIONS = (
     "--no-pager",
     "-c",
     "core.fsmonitor=false",
@@ -42,7 +43,10 @@ _OPTIONS = (
     "log.showSignature=false",
     "-c",
     "safe.bareRepository=explicit",
+    "-c",
+    "core.quotePath=false",
 )
+"""For every git that we start, before its subcommand."""
 
 TIMEOUT_S = 30.0
 _LIST = ("--literal-pathspecs", "ls-files", "-z")
@@ -222,7 +226,7 @@ def _run(
     timeout_s = timeout_s or TIMEOUT_S
     try:
         done = subprocess.run(
-            ["git", "-C", folder, *_OPTIONS, *arguments],
+            ["git", "-C", folder, *OPTIONS, *arguments],
             input=stdin,
             stdout=stdout,
             stderr=subprocess.PIPE,
@@ -239,6 +243,25 @@ def _run(
     if done.returncode != 0 and not (is_one_fine and done.returncode == 1):
         raise _error(folder, arguments, done.stderr)
     return done
+
+
+SETTING_NAMES = ("config", "--list", "--name-only", "-z")
+"""Asks for what `filters_off` reads."""
+
+
+def filters_off(names: bytes) -> Sequence[str]:
+    """Options that keep git from running a repository's filters where it reads a file's text
+    (`status`, `diff`), after `OPTIONS`. `names`: of all its settings, by `SETTING_NAMES`.
+
+    Raises: GitError where a filter's name cannot be given as an option."""
+    options: list[str] = []
+    for name in dict.fromkeys(os.fsdecode(names).split("\0")):
+        if not name.startswith("filter."):
+            continue
+        if "=" in name:
+            raise GitError(f"the setting {name} cannot be turned off")
+        options += ["-c", f"{name}={'false' if name.endswith('.required') else ''}"]
+    return options
 
 
 def environment() -> Mapping[str, str]:

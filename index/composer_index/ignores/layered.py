@@ -10,6 +10,7 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from composer_index.ignores import git
@@ -125,6 +126,28 @@ def hidden_by(folder: Folder, path: str) -> str | None:
         folder = folder.below(parent)
     is_folder = _is_folder(os.path.join(folder.path, name))  # noqa: PTH118
     return folder.hides(name, is_folder=is_folder)
+
+
+def hidden_among(folder: Folder, paths: Iterable[str]) -> list[str]:
+    """Those of the paths that are hidden, by `hidden_by`; reads each ignore file once."""
+    hidden: list[str] = []
+    names: list[str] = []
+    folders: list[Folder | None] = [folder]  # None stands for a hidden one
+    for (*parents, name), path in sorted((path.split("/"), path) for path in paths):
+        shared = takewhile(lambda pair: pair[0] == pair[1], zip(names, parents, strict=False))
+        num_shared = sum(1 for _ in shared)
+        del names[num_shared:], folders[num_shared + 1 :]
+        for parent in parents[num_shared:]:
+            above = folders[-1]
+            names.append(parent)
+            if above is None or above.hides(parent, is_folder=True) is not None:
+                folders.append(None)
+            else:
+                folders.append(above.below(parent))
+        last = folders[-1]
+        if last is None or hidden_by(last, name) is not None:
+            hidden.append(path)
+    return hidden
 
 
 def is_repository(folder: str) -> bool:

@@ -4,13 +4,14 @@ import os
 import stat
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from composer_index.ignores import git, layered
-from composer_index.ignores.composerignore import FILE_NAME, ComposerIgnore
+from composer_index.ignores.composerignore import FILE_NAME, ComposerIgnore, IgnoreFolder
 from composer_index.ignores.patterns import Pattern, hides, parse_pattern
-from composer_index.ignores.secrets import is_secret_file, is_secret_folder, is_secret_path
+from composer_index.ignores.secrets import is_in_secret_folder, is_secret_file, is_secret_folder
 
 Reason = Literal[
     "outside",  # of the root, or a link that leads there
@@ -67,8 +68,9 @@ class Rules:
         """Those of the paths that are hidden. Never raises for a path."""
         reasons: dict[str, Reason] = {}
         questions: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        top = self._top()
         for path in paths:
-            found = self._places(path)
+            found = self._places(path, top)
             if isinstance(found, str):
                 reasons[path] = found
                 continue
@@ -86,19 +88,6 @@ class Rules:
 
     def is_included(self, path: str) -> bool:
         return bool(self.included) and hides(self.included, path)
-
-    def by_name(self, path: str) -> Reason | None:
-        """What a path's own text says, and `.composerignore` files."""
-        parts = path.split("/")
-        if ".." in parts or "." in parts or "" in parts or "\0" in path:
-            return "outside"
-        if ".git" in parts:
-            return "git"
-        if is_secret_path(self.absolute(path)) and not self.is_included(path):
-            return "secret"
-        if self.composer_ignore.hidden_by(self.absolute(path)) is not None:
-            return "composerignore"
-        return None
 
     def asks_git(self, folder: str) -> bool:
         """Whether git knows what is hidden in an absolute folder."""
@@ -124,17 +113,16 @@ class Rules:
                 return git.ignored(folder, places)
             except git.GitError:
                 pass  # the listing tells of it
-        layers = self.layers(folder)
-        return [place for place in places if layered.hidden_by(layers, place) is not None]
+        return layered.hidden_among(self.layers(folder), places)
 
-    def _places(self, path: str) -> Reason | list[tuple[str, str]]:
+    def _places(self, path: str, top: "_Folder") -> Reason | list[tuple[str, str]]:
         """The repositories to ask, and for what; of a link, for both of its ends."""
-        reason = self.by_name(path)
-        if reason is not None:
-            return reason
-        places = self._repositories(path)
-        if places is None:
+        folder = self._folder_of(path, top)
+        if isinstance(folder, str):
+            return folder
+        if folder.is_beyond_link:
             return "link"
+        places = folder.places(path)
         mode = _mode(self.absolute(path))
         if not stat.S_ISLNK(mode):
             return places if mode == 0 or _is_plain(mode) else "special"
@@ -144,22 +132,69 @@ class Rules:
         mode = _mode(self.absolute(target))
         if not stat.S_ISREG(mode):
             return "link"
-        return self.by_name(target) or places + (self._repositories(target) or [])
+        folder = self._folder_of(target, top)
+        return folder if isinstance(folder, str) else places + folder.places(target)
 
-    def _repositories(self, path: str) -> list[tuple[str, str]] | None:
-        """A path as each repository around it calls it; None beyond a link to a folder."""
-        places: list[tuple[str, str]] = []
-        repository, start = "", 0
+    def _folder_of(self, path: str, top: "_Folder") -> "Reason | _Folder":
+        """That a path lies in, unless the path's own text hides it, or a `.composerignore`."""
         parts = path.split("/")
-        for end in range(1, len(parts)):
-            folder = "/".join(parts[:end])
-            if stat.S_ISLNK(_mode(self.absolute(folder))):
-                return None
-            if layered.is_repository(self.absolute(folder)):
-                places.append((repository, "/".join(parts[start:end])))
-                repository, start = folder, end
-        places.append((repository, "/".join(parts[start:])))
-        return places
+        if ".." in parts or "." in parts or "" in parts or "\0" in path:
+            return "outside"
+        if ".git" in parts:
+            return "git"
+        folder = self._folder(parts, top)
+        absolute = self.absolute(path)
+        is_secret = folder.is_secret or is_secret_file(absolute.lstrip(os.sep))
+        if is_secret and not self.is_included(path):
+            return "secret"
+        return "composerignore" if folder.ignore.hides(absolute) else folder
+
+    def _folder(self, parts: Sequence[str], top: "_Folder") -> "_Folder":
+        folder = top
+        for end, name in enumerate(parts[:-1], start=1):
+            below = folder.below.get(name)
+            if below is None:
+                below = folder.below[name] = self._below(folder, "/".join(parts[:end]))
+            folder = below
+        return folder
+
+    def _top(self) -> "_Folder":
+        return _Folder(
+            is_secret=is_in_secret_folder(self.absolute("x").lstrip(os.sep)),
+            ignore=self.composer_ignore.folder(self.root),
+        )
+
+    def _below(self, above: "_Folder", path: str) -> "_Folder":
+        absolute = self.absolute(path)
+        is_repository = layered.is_repository(absolute)
+        return _Folder(
+            is_secret=above.is_secret or is_secret_folder(absolute.lstrip(os.sep)),
+            ignore=self.composer_ignore.below(above.ignore, absolute),
+            is_beyond_link=above.is_beyond_link or stat.S_ISLNK(_mode(absolute)),
+            repository=path if is_repository else above.repository,
+            around=(*above.places(path),) if is_repository else above.around,
+        )
+
+
+@dataclass(kw_only=True, slots=True)
+class _Folder:
+    """As it was when a call first asked for it, which no other call may rely on."""
+
+    is_secret: bool
+    """By its name or one above it."""
+    ignore: IgnoreFolder
+    is_beyond_link: bool = False
+    """Whether it is a link, or lies beyond one."""
+    repository: str = ""
+    """The nearest, by its path from the root."""
+    around: tuple[tuple[str, str], ...] = ()
+    """The repositories around that one, and what they call the ones right in them."""
+    below: dict[str, "_Folder"] = field(default_factory=dict[str, "_Folder"])
+
+    def places(self, path: str) -> list[tuple[str, str]]:
+        """What is right in the folder, as each repository around it calls it."""
+        place = path[len(self.repository) + 1 :] if self.repository else path
+        return [*self.around, (self.repository, place)]
 
 
 def _mode(path: str) -> int:

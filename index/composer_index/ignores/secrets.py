@@ -142,10 +142,13 @@ class _Matcher:
 def is_secret_path(path: str) -> bool:
     """Whether a file holds secrets by its name or that of a folder it lies in."""
     path = path.lstrip("/")
+    return is_secret_file(path) or is_in_secret_folder(path)
+
+
+def is_in_secret_folder(path: str) -> bool:
+    """By the names of the folders that it lies in. `path` as for `is_secret_file`."""
     parts = path.split("/")
-    return is_secret_file(path) or any(
-        is_secret_folder("/".join(parts[:end])) for end in range(1, len(parts))
-    )
+    return any(is_secret_folder("/".join(parts[:end])) for end in range(1, len(parts)))
 
 
 def is_secret_file(path: str) -> bool:

@@ -11,6 +11,7 @@ from composer_index.search.history import History
 from composer_index.search.imports import Places, places
 from composer_index.search.result import Result
 from composer_index.search.shadow import Shadow
+from composer_index.search.tested import tested_stem
 from composer_index.store.records import StoredChunk
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ _MAX_FILES = 12
 _KINDS = {"import": (1.0, 8), "sibling": (0.8, 4), "test": (0.6, 2), "edited together": (0.5, 4)}
 """The score of the first of each kind, and how many there are at most."""
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
-_TEST_AFFIXES = re.compile(
-    r"^(?:test_|Test(?=[A-Z]))|(?:_test|_spec|\.test|\.spec|Tests?|IT|Spec)$"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +153,7 @@ def _siblings(place: _Place) -> list[StoredChunk]:
 def _tests(files: "_Files", path: str) -> list[str]:
     """The test of a source file, or the source of a test, by their names."""
     stem, extension = posixpath.splitext(posixpath.basename(path))
-    bare = _TEST_AFFIXES.sub("", stem)
-    if bare != stem:
+    if (bare := tested_stem(path)) is not None:
         names = [f"{bare}{extension}"]
     else:
         ends = ("_test", "_spec", ".test", ".spec", "Test", "Tests", "IT", "Spec")

@@ -71,17 +71,25 @@ def completion_logprobs(
     }
 
 
-def chat_logprobs(entries: Sequence[TokenLogprob], *, num_top: int) -> dict[str, Any]:
-    """The shape of `/v1/chat/completions`."""
-    return {
-        "content": [
-            {
-                **_chat_logprob(entry.token, entry.logprob),
-                "top_logprobs": [_chat_logprob(*top) for top in entry.top[:num_top]],
-            }
-            for entry in entries
-        ],
+def chat_logprobs(
+    entries: Sequence[TokenLogprob], *, of_calls: Sequence[TokenLogprob] = (), num_top: int
+) -> dict[str, Any]:
+    """The shape of `/v1/chat/completions`, and beside it each token's `token_id`, and `tool_calls`
+    for the tokens of calls: the marks around a call are not sampled, and are not in it."""
+    logprobs: dict[str, Any] = {
+        "content": [_entry(entry, num_top) for entry in entries],
         "refusal": None,
+    }
+    if of_calls:
+        logprobs["tool_calls"] = [_entry(entry, num_top) for entry in of_calls]
+    return logprobs
+
+
+def _entry(entry: TokenLogprob, num_top: int) -> dict[str, Any]:
+    return {
+        **_chat_logprob(entry.token, entry.logprob),
+        "token_id": entry.token_id,
+        "top_logprobs": [_chat_logprob(*top) for top in entry.top[:num_top]],
     }
 
 

@@ -55,11 +55,14 @@ async def _events(service: EngineService, chat: ChatRequest, priority: Priority)
     async with aclosing(_parts(service, chat, backend, generate, priority)) as parts:
         async for part in parts:
             delta |= _delta(part)
-            if not delta and not part.logprobs and part.finish_reason is None:
+            has_logprobs = bool(part.logprobs or part.call_logprobs)
+            if not delta and not has_logprobs and part.finish_reason is None:
                 continue
             logprobs = None
-            if chat.num_logprobs is not None and part.logprobs:
-                logprobs = chat_logprobs(part.logprobs, num_top=chat.num_logprobs)
+            if chat.num_logprobs is not None and has_logprobs:
+                logprobs = chat_logprobs(
+                    part.logprobs, of_calls=part.call_logprobs, num_top=chat.num_logprobs
+                )
             choice = {
                 "index": 0,
                 "delta": delta,
@@ -151,7 +154,7 @@ def _totals(part: Part, *, undrafted: bool) -> dict[str, Any]:
 async def _whole(model: str, events: Events) -> dict[str, Any]:
     content = ""
     calls: list[dict[str, Any]] = []
-    logprobs: list[Any] = []
+    logprobs: dict[str, list[Any]] = {}
     last: dict[str, Any] = {}
     async with aclosing(events):
         async for last in events:
@@ -159,15 +162,17 @@ async def _whole(model: str, events: Events) -> dict[str, Any]:
             content += choice["delta"].get("content", "")
             for call in choice["delta"].get("tool_calls", ()):
                 _add_call(calls, call)
-            if choice["logprobs"] is not None:
-                logprobs += choice["logprobs"]["content"]
+            given: dict[str, list[Any]] = choice["logprobs"] or {}
+            for name in ("content", "tool_calls"):
+                if entries := given.get(name):
+                    logprobs.setdefault(name, []).extend(entries)
     message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
     if calls:
         message |= {"content": content or None, "tool_calls": calls}
     whole: dict[str, Any] = {
         "index": 0,
         "message": message,
-        "logprobs": {"content": logprobs, "refusal": None} if logprobs else None,
+        "logprobs": {"content": [], "refusal": None, **logprobs} if logprobs else None,
         "finish_reason": last["choices"][0]["finish_reason"],
     }
     return {**last, **header("chat.completion", model), "choices": [whole]}

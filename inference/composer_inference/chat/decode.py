@@ -37,6 +37,9 @@ class Part:
 
     text: str = ""
     logprobs: tuple[TokenLogprob, ...] = ()
+    """Of the text."""
+    call_logprobs: tuple[TokenLogprob, ...] = ()
+    """Of calls: all that was sampled for them, a name's tokens too."""
     call: CallDelta | None = None
     finish_reason: FinishReason | Literal["tool_calls"] | None = None
     timings: Timings | None = None
@@ -110,7 +113,11 @@ class ToolCallDecoder:
                     if text.strip():
                         self._ended = "tool_calls"
                         return
-                elif found or (logprobs and self._ended):
+                elif scanner.is_holding and self._ended is None:
+                    # Of tokens that may turn out to open a call it is not known yet whose they are.
+                    if found:
+                        yield Part(text=found)
+                elif found or logprobs:
                     yield Part(text=found, logprobs=tuple(logprobs))
                     logprobs = []
 
@@ -129,6 +136,8 @@ class ToolCallDecoder:
                 guard.check(chunk)
                 text += chunk.text
                 reason = chunk.finish_reason
+                if chunk.logprobs:
+                    yield Part(call_logprobs=chunk.logprobs)
                 for delta in reader.feed(chunk.text):
                     yield Part(call=delta)
         self._num_calls += 1

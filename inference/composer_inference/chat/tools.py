@@ -86,6 +86,10 @@ class OpeningScanner:
             settled = len(self._held)
         return self._release(settled)
 
+    @property
+    def is_holding(self) -> bool:
+        return bool(self._held)
+
     def flush(self) -> str:
         """What is still held back, when nothing follows."""
         return self._release(len(self._held))

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from composer_index.evaluate.commits import commit_questions
 from composer_index.ignores import git
+from composer_index.search.history import History
 from tests.composer_index.files.trees import repository, run_git, write
 
 
@@ -123,12 +125,31 @@ def test_a_repository_runs_no_program(tmp_path: Path, bait: Path) -> None:
     for name in ("core.fsmonitor", "gpg.program", "core.pager", "diff.external", "core.sshCommand"):
         run_git(root, "config", name, str(bait))
     run_git(root, "config", "log.showSignature", "true")
+    sign(root)
+    for name in ("filter.e.clean", "filter.e.smudge", "filter.e.process", "diff.e.textconv"):
+        run_git(root, "config", name, str(bait))
+    write(root, ".git/info/attributes", text="*.py filter=e diff=e\n")
+    write(root, "a.py", text="changed\n")
     assert list(git.list_files(str(root))) == ["a.py"]
     assert list(git.recent_paths(str(root), num_commits=5)) == ["a.py"]
     git.ignored(str(root), ["a.py"])
+    assert list(git.list_ignored(str(root))) == []
+    History(str(root)).wait()
+    commit_questions(root, 5, seed=0)
     assert not (tmp_path / "ran").exists()
-    run_git(root, "ls-files", "--others")
-    assert (tmp_path / "ran").exists(), "the bait does not tempt git, so this shows nothing"
+    for tempted in (("ls-files", "--others"), ("-c", "core.fsmonitor=false", "log")):
+        run_git(root, *tempted)
+        assert (tmp_path / "ran").exists(), "the bait does not tempt git, so this shows nothing"
+        (tmp_path / "ran").unlink()
+
+
+def sign(root: Path) -> None:
+    """The latest commit, with what is no signature."""
+    text = run_git(root, "cat-file", "commit", "HEAD")
+    lines = ("gpgsig -----BEGIN PGP SIGNATURE-----", "x", "-----END PGP SIGNATURE-----")
+    write(root, ".git/signed", text=text.replace("\n\n", "\n" + "\n ".join(lines) + "\n\n", 1))
+    signed = run_git(root, "hash-object", "-t", "commit", "-w", ".git/signed").strip()
+    run_git(root, "update-ref", "HEAD", signed)
 
 
 def test_a_folder_that_poses_as_a_bare_repository(tmp_path: Path) -> None:

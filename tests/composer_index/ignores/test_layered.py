@@ -44,6 +44,8 @@ def assert_as_git(root: Path) -> None:
     }
     everything = {path for path in everything if not path.startswith(".git/")}
     assert {path for path in everything if not layered.hidden_by(folder, path)} == expected, rules
+    hidden = layered.hidden_among(folder, everything)
+    assert sorted(hidden) == sorted(set(everything) - expected), rules
 
 
 _NAMES = ["a", "b", "ab", "abc", "a.b", "b.c", "foo", "bar", "x y", "#c", "!d", "A", "é", "[g]"]

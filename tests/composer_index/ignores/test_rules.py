@@ -1,5 +1,6 @@
 import os
 import random
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,9 @@ def config(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
         (".env", "secret"),
         ("deep/down/.env.local", "secret"),
         (".aws/notes.md", "secret"),
+        ("sub/.aws/deep/down/notes.md", "secret"),
         ("private/a.py", "composerignore"),
+        ("private/deep/down/a.py", "composerignore"),
         ("../a.py", "outside"),
         ("/etc/passwd", "outside"),
         ("a\0b", "outside"),
@@ -193,3 +196,61 @@ def test_listing_and_single_files_agree(tmp_path: Path) -> None:
     rules = Rules(root)
     everything = [path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()]
     assert listed(root) == set(everything) - set(rules.hidden_many(everything))
+
+
+def _random_tree(source: random.Random, root: Path) -> list[str]:
+    """Of few names, so that they meet; returns paths in it, and others."""
+    names = [*"adef", "b.py", "c.log", "x.key", source.choice(["g", ".ssh", ".env"])]
+    paths = ["/".join(source.choices(names, k=source.randint(1, 4))) for _ in range(40)]
+    lines = ["*.log", "!c.log", "a/", "/d", "b.py", "!b.py", "a/d", "!a/"]
+    for path in paths[:30]:
+        place = root / path
+        with suppress(OSError):  # a file where a folder is to be, or the other way round
+            place.parent.mkdir(parents=True, exist_ok=True)
+            match source.randrange(8):
+                case 0:
+                    place.symlink_to(source.choice([*names, "../a", "a/b.py", str(root.parent)]))
+                case 1:
+                    run_git(place.parent, "init", "-q")
+                case 2 | 3:
+                    name = source.choice([".gitignore", ".composerignore"])
+                    write(place.parent, name, text="\n".join(source.choices(lines, k=2)))
+                case _:
+                    place.touch()
+    return [
+        *paths,
+        *(f"{path}/{source.choice(names)}" for path in paths[::4]),
+        "../a",
+        "a//d",
+        ".git/x",
+    ]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links")
+@pytest.mark.parametrize("seed", range(6))
+def test_many_paths_and_each_by_itself_get_the_same_answer(tmp_path: Path, seed: int) -> None:
+    source = random.Random(seed)
+    root = tmp_path / source.choice(["r", "r", "r", ".ssh/r"]) / "root"
+    root.mkdir(parents=True)
+    if source.random() < 0.6:
+        repository(root)
+    paths = _random_tree(source, root)
+    rules = Rules(root, include_secret=source.choice([(), ("a/", "*.key")]))
+
+    alone = {path: reason for path in paths if (reason := rules.hidden(path)) is not None}
+    assert rules.hidden_many(paths) == alone
+    assert rules.hidden_many(reversed(paths)) == alone
+
+
+def test_no_call_relies_on_an_earlier_one(tmp_path: Path) -> None:
+    write(tmp_path, "a/b/c.py", "a/b/d.py")
+    rules = Rules(tmp_path)
+    assert rules.hidden_many(["a/b/c.py", "a/b/d.py"]) == {}
+    write(tmp_path, "a/.composerignore", text="c.py\n")
+    assert rules.hidden_many(["a/b/c.py", "a/b/d.py"]) == {"a/b/c.py": "composerignore"}
+    (tmp_path / "a").rename(tmp_path / "e")
+    (tmp_path / "a").symlink_to("e")
+    assert rules.hidden_many(["a/b/d.py", "e/b/c.py"]) == {
+        "a/b/d.py": "link",
+        "e/b/c.py": "composerignore",
+    }

@@ -262,6 +262,27 @@ def test_log_probabilities(api: Api, num_top: int | None):
     assert entries[1].bytes == [0xC3, 0xA9]
     assert entries[0].logprob == -0.5
     assert len(entries[0].top_logprobs) == (num_top or 0)
+    assert [(entry.model_extra or {}).get("token_id") for entry in entries] == [ord("a"), ord("é")]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_log_probabilities_of_calls_stand_apart(api: Api, stream: bool):
+    """Where OpenAI's API has a place for those of the text alone."""
+    done = api(PlayedBackend(calls_once)).chat.completions.create(
+        model="played", messages=[USER], tools=[GREP], logprobs=True, stream=stream
+    )
+    answers = list(done) if stream else [done]
+    logprobs = [answer.choices[0].logprobs for answer in answers if answer.choices]
+    of_calls = [
+        entry
+        for each in logprobs
+        if each is not None
+        for entry in (each.model_extra or {}).get("tool_calls", ())
+    ]
+    assert "".join(entry["token"] for entry in of_calls) == CALL
+    assert [chr(entry["token_id"]) for entry in of_calls] == list(CALL)
+    of_text = [entry.token for each in logprobs if each for entry in each.content or ()]
+    assert "".join(of_text) == "I look.\n"
 
 
 def test_a_limit_in_either_field(api: Api):

@@ -172,6 +172,12 @@ async def test_logprobs_of_the_text_come_with_it():
     assert entries == list("a <b")
 
 
+async def test_logprobs_of_calls_are_apart_from_those_of_the_text():
+    parts = await decode(Model("Hm.\n<tool_call>", CALL, ""))
+    assert "".join(entry.token for part in parts for entry in part.logprobs) == "Hm.\n"
+    assert "".join(entry.token for part in parts for entry in part.call_logprobs) == CALL
+
+
 @pytest.mark.parametrize("only", [None, "grep"])
 async def test_a_required_call_begins_at_once(only):
     model = Model(CALL, "")

@@ -20,6 +20,7 @@ class ScriptedModel:
         self._context_tokens = context_tokens
         self.requests: list[list[Message]] = []
         self.tools: list[str] = []
+        self.must_call: list[bool] = []
 
     async def context_tokens(self) -> int:
         return self._context_tokens
@@ -37,6 +38,7 @@ class ScriptedModel:
         prediction: str | None = None,
     ) -> AsyncGenerator[Delta, None]:
         self.requests.append(list(messages))
+        self.must_call.append(must_call)
         self.tools = [tool["function"]["name"] for tool in tools]
         said = self._replies.pop(0)
         if isinstance(said, EngineError):

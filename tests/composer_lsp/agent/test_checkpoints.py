@@ -1,4 +1,5 @@
 import asyncio
+import json
 import subprocess
 from pathlib import Path
 
@@ -6,6 +7,7 @@ import pytest
 
 from composer_lsp.agent.checkpoints import CheckpointError, Checkpoints
 from composer_lsp.agent.edits.change_set import ChangeSet, FileChange
+from composer_lsp.agent.edits.text_file import TextFile
 from composer_lsp.agent.workspace.directory import DirectoryWorkspace
 from composer_lsp.agent.workspace.paths import Paths
 from composer_lsp.agent.workspace.workspace import ConflictError
@@ -122,6 +124,66 @@ def test_is_bounded(workspace: DirectoryWorkspace, tmp_path: Path) -> None:
     small.save("1", "", [FileChange(path="a", before=None, after="x")])
     small.save("2", "", [FileChange(path="a", before=None, after="y")])
     assert [each.id for each in small.list()] == ["2"]
+
+
+def test_an_encoding_that_was_guessed_is_not_guessed_again(
+    workspace: DirectoryWorkspace, checkpoints: Checkpoints, root: Path
+) -> None:
+    """The longer text looks like another encoding's."""
+    data = "naïve = 1\n".encode("latin-1")
+    (root / "odd.py").write_bytes(data)
+    before = asyncio.run(workspace.read(workspace.paths.locate("odd.py"))).file
+    assert before is not None
+    after = f"{before.text}y = 2\n"
+    assert TextFile.decode(before.encode(after)).text != after
+    change = FileChange(path="odd.py", before=before, after=after)
+    checkpoints.save("one", "", [change])
+    (root / "odd.py").write_bytes(before.encode(after))
+    (back,) = checkpoints.reversed("one")
+    assert (back.before and back.before.text, back.after) == (after, before.text)
+    assert back.data() == data
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xff\xfe"])
+def test_byte_order_marks_are_kept(checkpoints: Checkpoints, mark: bytes) -> None:
+    file = TextFile(text="x = 1\n", encoding="utf-16-le", bom=mark)
+    checkpoints.save("one", "", [FileChange(path="a", before=file, after="x = 2\n")])
+    (back,) = checkpoints.reversed("one")
+    assert back.data() == file.encode(file.text)
+    assert back.before == TextFile(text="x = 2\n", encoding="utf-16-le", bom=mark)
+
+
+def test_a_checkpoint_without_encodings_is_read(
+    workspace: DirectoryWorkspace, checkpoints: Checkpoints, root: Path, tmp_path: Path
+) -> None:
+    before = tree(root)
+    change(workspace, checkpoints)
+    path = tmp_path / "checkpoints" / "one.json"
+    manifest = json.loads(path.read_bytes())
+    for file in manifest["files"]:
+        del file["before_form"], file["after_form"]
+    path.write_text(json.dumps(manifest))
+    undo(workspace, checkpoints)
+    assert tree(root) == before
+
+
+def test_a_text_that_its_encoding_lacks_is_kept(checkpoints: Checkpoints) -> None:
+    """It was not saved yet."""
+    unsaved = TextFile(text="x = '→'\n", encoding="latin-1")
+    checkpoints.save("one", "", [FileChange(path="a", before=unsaved, after="x = '→→'\n")])
+    (back,) = checkpoints.reversed("one")
+    assert (back.before and back.before.text, back.after) == ("x = '→→'\n", "x = '→'\n")
+
+
+def test_a_checkpoint_whose_bytes_are_others_is_told(
+    checkpoints: Checkpoints, tmp_path: Path
+) -> None:
+    file = TextFile(text="x = 1\n", encoding="utf-16-le", bom=b"\xff\xfe")
+    checkpoints.save("one", "", [FileChange(path="a", before=file, after="x = 2\n")])
+    for path in (tmp_path / "checkpoints" / "objects").iterdir():
+        path.write_bytes(b"odd")
+    with pytest.raises(CheckpointError, match="of a is broken: it is no text in utf-16-le"):
+        checkpoints.reversed("one")
 
 
 @pytest.mark.parametrize("id", ["../x", "none", ""])

@@ -1,6 +1,7 @@
 """The loop, with a scripted model on a real folder."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,10 +9,18 @@ from typing import Any
 
 import pytest
 
-from composer_lsp.agent.events import Event, NoticeEvent, ResultEvent, TextEvent
+from composer_lsp.agent.events import (
+    CallEvent,
+    EditsEvent,
+    Event,
+    NoticeEvent,
+    ResultEvent,
+    TextEvent,
+)
 from composer_lsp.agent.run import AgentRun, Limits, Outcome
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.sets import tools_for
+from composer_lsp.agent.tools.tool import tool
 from composer_lsp.agent.transcript import Header, Transcript
 from composer_lsp.agent.workspace.directory import DirectoryWorkspace
 from composer_lsp.agent.workspace.paths import Paths
@@ -28,6 +37,7 @@ class Ran:
     context: ToolContext
     transcript: Transcript
     events: list[Event] = field(default_factory=list[Event])
+    hung: list[str] = field(default_factory=list[str])
 
     @property
     def results(self) -> list[str]:
@@ -51,15 +61,43 @@ def run(tmp_path: Path) -> Run:
         header = Header(id="t", mode="edit", request="do it", roots=(str(tmp_path),))
         transcript = Transcript(header=header)
         events: list[Event] = []
+        hung: list[str] = []
+
+        @tool(only_reads=True)
+        async def hang(context: ToolContext) -> str:
+            """Never ends."""
+            try:
+                await asyncio.Event().wait()
+            finally:
+                hung.append("ended")
+            return ""
+
+        past, messages = options.pop("past", ()), options.pop("start", START)
+        cancel_when_called = options.pop("cancel_when_called", "")
         agent = AgentRun(
             model=model,
-            tools=tools_for("edit", has_index=False, has_diagnostics=False),
+            tools=[*tools_for("edit", has_index=False, has_diagnostics=False), hang],
             context=context,
             transcript=transcript,
             emit=events.append,
             limits=Limits(retry_s=0, **options),
         )
-        return Ran(asyncio.run(agent.run(START)), model, context, transcript, events)
+
+        async def cancelled() -> Outcome:
+            task = asyncio.create_task(agent.run(messages, past=past))
+            async with asyncio.timeout(60):
+                while not any(
+                    isinstance(each, CallEvent) and each.name == cancel_when_called
+                    for each in events
+                ):
+                    await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            return Outcome(status="stopped", text="")
+
+        outcome = asyncio.run(cancelled() if cancel_when_called else agent.run(messages, past=past))
+        return Ran(outcome, model, context, transcript, events, hung)
 
     return start
 
@@ -127,7 +165,9 @@ def test_a_malformed_call_is_explained_to_the_model(
     run: Run, name: str, arguments: Any, error: str
 ) -> None:
     ran = run([(name, arguments)], "Sorry.")
-    assert error in ran.model.requests[1][-1]["content"]
+    assert error in next(
+        each["content"] for each in ran.model.requests[1] if each["role"] == "tool"
+    )
     assert ran.outcome.status == "finished"
 
 
@@ -189,3 +229,174 @@ def test_old_results_are_shortened_when_the_window_fills(run: Run, tmp_path: Pat
 def test_text_is_streamed(run: Run) -> None:
     ran = run("Two words.")
     assert [each.text for each in ran.events if isinstance(each, TextEvent)] == ["Two ", "words."]
+
+
+READ = '<tool_call>\n{"name": "read_file", "arguments": {"path": "a.py"}}\n</tool_call>'
+
+
+def test_a_call_written_as_text_is_run_and_not_shown(run: Run) -> None:
+    ran = run(f"I look.\n{READ}\n<tool_response>made up</tool_response>", "It returns 1 (a.py:2).")
+    assert ran.outcome == Outcome(status="finished", text="It returns 1 (a.py:2).")
+    assert ran.results == ["1\tdef one():\n2\t    return 1"]
+    shown = "".join(each.text for each in ran.events if isinstance(each, TextEvent))
+    assert shown == "I look.\nIt returns 1 (a.py:2)."
+    told = ran.model.requests[1][-2]
+    assert told["content"] == "I look.\n"
+    assert told["tool_calls"][0]["function"]["name"] == "read_file"
+    (entry,) = [each for each in ran.transcript.entries if "written" in each]
+    assert entry["written"].startswith(f"I look.\n{READ}")
+
+
+def test_two_written_calls_have_ids_of_their_own_in_every_turn(run: Run) -> None:
+    ran = run(f"{READ}\n{READ}", READ, "done")
+    ids = [each["tool_call_id"] for each in ran.model.requests[2] if each["role"] == "tool"]
+    assert len(set(ids)) == 3
+
+
+def test_almost_json_is_repaired_and_the_model_is_shown_json(run: Run) -> None:
+    ran = run([("read_file", "{'path': 'a.py',}")], "It returns 1 (a.py:2).")
+    assert ran.results == ["1\tdef one():\n2\t    return 1"]
+    call = ran.model.requests[1][-2]["tool_calls"][0]
+    assert json.loads(call["function"]["arguments"]) == {"path": "a.py"}
+    (entry,) = [each for each in ran.transcript.entries if "written_arguments" in each]
+    assert entry["written_arguments"] == ["{'path': 'a.py',}"]
+
+
+def test_a_repaired_call_that_does_not_fit_is_refused(run: Run) -> None:
+    ran = run([("write_file", "{'path': 'b.py', 'txt': 'x',}")], "Sorry.")
+    assert ran.results == ["txt is no argument; did you mean text?"]
+    assert not ran.context.changes
+
+
+@pytest.mark.parametrize("end", ["", '"', '"\n```', "\\"])
+def test_a_cut_file_is_not_written(run: Run, end: str) -> None:
+    """Case 11: what came is less than the file was to be."""
+    cut = '{"path": "b.py", "text": "def one():\\n    return 1\\n' + end
+    ran = run([("write_file", cut)], "Sorry.")
+    assert ran.results[0].startswith("the arguments are no JSON")
+    assert not ran.context.changes
+    (call,) = ran.model.requests[1][-2]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {"malformed": cut}
+
+
+def test_an_edit_that_does_not_match_changes_nothing(run: Run) -> None:
+    """Case 10."""
+    edit = {"path": "a.py", "edits": [{"old": "return 7", "new": ""}]}
+    ran = run([("edit_file", edit)], "It could not be done.")
+    assert "a.py was not changed" in ran.results[0]
+    assert ran.model.requests[1][-1]["content"].startswith("Error: ")
+    assert not ran.context.changes
+    assert not [each for each in ran.events if isinstance(each, EditsEvent)]
+
+
+def test_a_call_of_an_unknown_tool_in_the_text_is_told_once(run: Run) -> None:
+    ran = run('<tool_call>{"name": "rm", "arguments": {}}</tool_call>', "Then not.")
+    assert "There is no tool 'rm'; there are read_file" in ran.model.requests[1][-1]["content"]
+    assert ran.outcome.text == "Then not."
+
+
+def test_a_call_that_may_be_an_example_is_carried_out_only_when_it_is_meant(run: Run) -> None:
+    call = '{"name": "write_file", "arguments": {"path": "b.py", "text": "x = 1\\n"}}'
+    example = f"So:\n```json\n{call}\n```\nis how a file is written."
+    ran = run(example, example)
+    assert "a call of write_file among other text" in ran.model.requests[1][-1]["content"]
+    assert ran.outcome.text == example
+    assert not ran.context.changes
+    ran = run(example, f"I write it:\n```json\n{call}\n```", "Done.")
+    assert ran.context.changes.text("b.py") == "x = 1\n"
+
+
+def test_a_call_that_reads_is_carried_out_among_text(run: Run) -> None:
+    call = '{"name": "read_file", "arguments": {"path": "a.py"}}'
+    ran = run(f"I look. It is quick.\n```json\n{call}\n```\nIt shows", "It returns 1 (a.py:2).")
+    assert ran.results == ["1\tdef one():\n2\t    return 1"]
+
+
+def test_endless_repetition_is_broken_off_and_told(run: Run) -> None:
+    endless = "I will now do it.\n" * 5000
+    ran = run(endless, endless, endless)
+    assert ran.outcome.status == "failed"
+    assert "did not come to an end, 3 times" in ran.outcome.text
+    assert ran.model.requests[1][-1]["content"].startswith("Your answer was cut.")
+    assert len(ran.model.requests[1][-2]["content"]) < 3000
+
+
+def test_a_server_that_never_ends_is_broken_off(run: Run) -> None:
+    text = "".join(f"word{number} " for number in range(20_000))
+    ran = run(text, "Short.", max_reply_chars=50_000)
+    assert len(ran.model.requests[1][-2]["content"]) < 51_000
+    assert ran.outcome.text == "Short."
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        "\ud800\udcff \x00\x1b[31m \ufffe",
+        "<tool_call>{{{{",
+        "<tool_call>" * 200,
+        '```json\n{"name": "read_file", "arguments": {"path": ',
+        "<|channel|>commentary to=functions.read_file<|message|>{",
+        "<function=write_file><parameter=path>b.py</parameter><parameter=text>half",
+    ],
+)
+def test_garbage_ends_in_an_answer_or_an_error_and_changes_nothing(run: Run, garbage: str) -> None:
+    ran = run(garbage, garbage + " ", garbage + "  ")
+    assert ran.outcome.status in ("finished", "failed")
+    assert not ran.context.changes
+
+
+def test_arguments_that_are_no_text_do_no_harm(run: Run) -> None:
+    ran = run([("read_file", '{"path": "\\udcff\\ud800"}')], "Sorry.")
+    assert ran.results == ["there is no file \ufffd\ufffd; find_files looks for a name"]
+
+
+def test_what_is_asked_next_stays_whole_when_the_window_fills(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text("".join(f"x{n} = {n}\n" for n in range(3000)))
+    reads = [
+        [("read_file", {"path": "long.py", "start_line": 1 + 400 * number})] for number in range(6)
+    ]
+    asked = "Now " + "this, " * 100
+    past = [*START, {"role": "assistant", "content": "old answer " * 500}]
+    ran = run(
+        *reads, "done", context_tokens=8000, past=past, start=[{"role": "user", "content": asked}]
+    )
+    last = ran.model.requests[-1]
+    assert asked in [each["content"] for each in last]
+    contexts = [each["messages"] for each in ran.transcript.entries if each["kind"] == "context"]
+    assert contexts
+    assert all(context in ran.model.requests for context in contexts)
+
+
+def test_cancelling_ends_the_tool_and_keeps_the_edits(run: Run, tmp_path: Path) -> None:
+    """Case 20: a call that never ends is stopped with the run."""
+    ran = run(
+        [("edit_file", {"path": "a.py", "edits": [{"old": "1", "new": "2"}]})],
+        [("hang", {})],
+        cancel_when_called="hang",
+    )
+    assert ran.hung == ["ended"]
+    assert ran.context.changes.text("a.py") == "def one():\n    return 2\n"
+    assert [each["status"] for each in ran.transcript.entries if each["kind"] == "end"] == [
+        "stopped"
+    ]
+
+
+def test_a_model_whose_edits_are_all_refused_is_stopped(run: Run) -> None:
+    def wrong(number: int) -> Said:
+        edit = {"path": "a.py", "edits": [{"old": f"absent {number}", "new": "x"}]}
+        return [("edit_file", edit)]
+
+    reading: Said = [("read_file", {"path": "a.py"})]
+    ran = run(wrong(1), reading, wrong(2), reading, wrong(3), max_refused=3)
+    assert ran.outcome.status == "stuck"
+    assert "a.py was not changed" in ran.outcome.text
+    right: Said = [("edit_file", {"path": "a.py", "edits": [{"old": "1", "new": "2"}]})]
+    ran = run(wrong(1), wrong(2), right, wrong(3), wrong(4), "Done.", max_refused=3)
+    assert ran.outcome.status == "finished"
+
+
+def test_a_refused_call_that_comes_again_is_pointed_out(run: Run) -> None:
+    wrong: Said = [("edit_file", {"path": "a.py", "edits": [{"old": "absent", "new": "x"}]})]
+    ran = run(wrong, wrong, "I cannot.")
+    told = [each["content"] for each in ran.model.requests[-1] if each["role"] == "user"]
+    assert told[1:] == ["You have made this very call before. Do something else."]

@@ -1,4 +1,6 @@
+import os
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -13,7 +15,7 @@ HEADER = Header(id="one", mode="edit", request="do it", roots=("/w",), base_comm
 def path(tmp_path: Path) -> Path:
     transcript = Transcript.begin(tmp_path, HEADER)
     transcript.add_message({"role": "user", "content": "do it \udcff"})
-    reply = Reply(text="ok", tokens=[Token(text="ok", logprob=-0.5, id=7)])
+    reply = Reply(text="ok", written="ok", tokens=[Token(text="ok", logprob=-0.5, id=7)])
     transcript.add_message(reply.message, reply)
     transcript.add_changes([FileChange(path="a", before=None, after="x")])
     transcript.close()
@@ -24,7 +26,7 @@ def test_is_read_as_it_was_written(path: Path) -> None:
     read = Transcript.read(path)
     assert read.header.request == "do it"
     assert [each["content"] for each in read.messages] == ["do it \udcff", "ok"]
-    assert read.entries[1]["tokens"] == [{"text": "ok", "logprob": -0.5, "id": 7}]
+    assert read.entries[1]["tokens"] == [{"text": "ok", "logprob": -0.5, "id": 7, "is_call": False}]
     assert read.entries[2]["files"] == [
         {"path": "a", "moved_from": None, "before": None, "after": "x"}
     ]
@@ -34,7 +36,7 @@ def test_a_line_cut_by_a_kill_is_left_out_and_written_over(path: Path) -> None:
     with path.open("ab") as file:
         file.write(b'{"kind": "mess')
     read = Transcript.read(path)
-    read.resume(path)
+    read.reopen()
     read.add_message({"role": "user", "content": "go on"})
     read.close()
     assert [each["content"] for each in Transcript.read(path).messages][-1] == "go on"
@@ -53,3 +55,63 @@ def test_is_for_the_user_alone(path: Path) -> None:
 
 def test_ids_differ() -> None:
     assert len({new_id() for _ in range(20)}) == 20
+
+
+# --- Where it cannot be written -----------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_on_a_full_disk_it_goes_on_in_memory(path: Path) -> None:
+    told: list[str] = []
+    transcript = Transcript.read(path)
+    transcript.on_loss = told.append
+    transcript.file = Path("/dev/full").open("w", encoding="utf-8")  # noqa: SIM115
+    transcript.add("resumed", request="a")
+    transcript.add("resumed", request="b")
+    transcript.close()
+    transcript.add_verdict("a", accepted=[0], rejected=[])
+    assert [entry["kind"] for entry in transcript.entries[-3:]] == ["resumed", "resumed", "verdict"]
+    (text,) = told
+    assert text.startswith(f"The transcript cannot be kept ({path}: No space left on device).")
+
+
+def test_below_a_file_it_goes_on_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    told: list[str] = []
+    transcript = Transcript.begin(tmp_path / "file" / "folder", HEADER, told.append)
+    transcript.add_message({"role": "user", "content": "do it"})
+    transcript.close()
+    assert (len(transcript.messages), len(told), transcript.path) == (1, 1, None)
+
+
+def test_one_that_never_got_its_header_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int, mode: str, encoding: str) -> IO[str]:
+        os.close(descriptor)
+        return Path("/dev/full").open(mode, encoding=encoding)
+
+    if not Path("/dev/full").exists():
+        pytest.skip("no device that is always full")
+    monkeypatch.setattr(os, "fdopen", full)
+    assert Transcript.begin(tmp_path, HEADER, lambda text: None).path is None
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- One run at a time --------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no locks")
+def test_one_that_is_being_written_is_not_written_by_another(tmp_path: Path) -> None:
+    first = Transcript.begin(tmp_path, HEADER)
+    second = Transcript.read(tmp_path / "one.jsonl")
+    with pytest.raises(TranscriptError, match="the run one is going on elsewhere"):
+        second.reopen()
+    first.add_message({"role": "user", "content": "do it"})
+    first.close()
+    second.reopen()
+    assert second.messages == first.messages  # what was added since it was read
+    with pytest.raises(TranscriptError, match="is going on elsewhere"):
+        first.add_verdict("a", accepted=[0], rejected=[])
+    second.close()
+    first.add_verdict("a", accepted=[0], rejected=[])

@@ -76,7 +76,9 @@ async def test_answers_a_question(open_window: Open, root: Path) -> None:
         assert (answer["state"], answer["text"]) == ("finished", "It returns 1 (shop.py:2).")
         assert answer["changes"] == []
         events = client.all("composer/agent")
-        assert [event["kind"] for event in events] == ["call", "result", "text", "text"]
+        kinds = [event["kind"] for event in events]
+        assert kinds == ["begin", "call", "result", "text", "text", "end"]
+        assert events[-1] == {"run": answer["run"], "kind": "end", "state": "finished"}
         assert [part["value"] for part in client.all("$/progress")] == events
         assert "What is the price?" in chat.requests[0]["messages"][1]["content"]
 
@@ -239,7 +241,7 @@ async def test_a_cancelled_request_stops_its_run(open_window: Open) -> None:
         ("composer.ask", [" "], "takes a request in words"),
         ("composer.ask", ["x", 3], "takes an object, not 3"),
         ("composer.accept", [], "takes a run; composer.runs lists them"),
-        ("composer.accept", ["r", "p", [True]], "takes a path and a list of numbers"),
+        ("composer.accept", ["r", "p", [True]], "takes a path and a list of hunks"),
         ("composer.accept", ["nope"], "there is no run nope in this window; there are none"),
         ("composer.stop", [3], "takes text, not 3"),
     ],

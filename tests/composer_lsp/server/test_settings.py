@@ -75,6 +75,51 @@ def test_a_bad_value_is_named_and_costs_that_key_alone(values, told):
         assert part in problems[0]
 
 
+def test_a_rule_that_cannot_be_read_is_named_and_leaves_the_others():
+    rules = ["deny git push *", "git status", "allow", "allow 'pytest", "allow pytest *"]
+    settings, problems = parse_settings({"agent": {"commandRules": rules}})
+    assert settings.agent.command_rules == ("deny git push *", "allow pytest *")
+    assert problems == [
+        "composer.agent.commandRules: the rule 'git status' must begin with allow, ask, deny. "
+        "The others hold.",
+        "composer.agent.commandRules: the rule '' names no program. The others hold.",
+        'composer.agent.commandRules: the rule "\'pytest" cannot be read: No closing quotation. '
+        "The others hold.",
+    ]
+
+
+def test_paths_for_commands_are_absolute_or_of_the_home_folder():
+    settings, problems = parse_settings({"agent": {"sandboxReadOnlyPaths": ["~/data", "/opt/x"]}})
+    assert (settings.agent.sandbox_read_only_paths, problems) == (("~/data", "/opt/x"), [])
+    settings, (problem,) = parse_settings({"agent": {"sandboxReadOnlyPaths": ["~/data", "x"]}})
+    assert settings.agent.sandbox_read_only_paths == ()
+    assert "composer.agent.sandboxReadOnlyPaths" in problem
+    assert "and 'x' does not" in problem
+
+
+def test_tool_servers_keep_the_names_that_the_user_chose():
+    servers = {"My docs": {"command": "docs", "env": {"DOCS_KEY": "${env:KEY}"}}, "odd_one": 1}
+    settings, problems = parse_settings({"agent": {"mcpServers": servers}})
+    assert (settings.agent.mcp_servers, problems) == (servers, [])
+
+
+@pytest.mark.parametrize("value", [["docs"], "docs", 1])
+def test_tool_servers_are_an_object(value):
+    settings, (problem,) = parse_settings({"agent": {"mcpServers": value}})
+    assert settings.agent.mcp_servers == {}
+    assert "composer.agent.mcpServers" in problem
+    assert "must be an object. Using the default, {}." in problem
+
+
+def test_a_tool_server_that_a_newer_layer_leaves_out_is_gone():
+    older = {"agent": {"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}, "model": "m"}}
+    newer = {"agent": {"mcpServers": {"b": {"url": "https://b"}}}}
+    assert merged(older, newer) == {
+        "agent": {"mcpServers": {"b": {"url": "https://b"}}, "model": "m"}
+    }
+    assert merged(older, {"agent": {"mcpServers": None}}) == older
+
+
 def test_null_means_not_set():
     assert parse_settings({"tab": None, "modelDownload": None}) == (Settings(), [])
 

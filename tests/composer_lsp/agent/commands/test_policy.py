@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from composer_lsp.agent.commands import Access, Place, Policy, Rule, RuleError, parse
+from composer_lsp.agent.commands.approval import rules_for
 from composer_lsp.agent.commands.policy import Verdict
 
 ROOT = Path("/work space/project")
@@ -267,6 +268,30 @@ def test_without_a_sandbox_every_command_asks() -> None:
         (["deny git push *", "allow git *"], "/opt/git push", "deny"),
         (["deny git push *", "allow git *"], "git commit", "allow"),
         (["deny git push *", "allow git *"], "git $x", "ask"),
+        (["allow git *"], "git -c alias.x=!ls x", "ask"),
+        (["allow git *"], "git -C sub -c core.pager=./x log", "ask"),
+        (["allow git *"], "/usr/bin/git -c core.pager=./x log", "ask"),
+        (["allow git *"], "timeout 5 git -c core.pager=./x log", "ask"),
+        (["allow git *"], "git --config-env=core.pager=X log", "ask"),
+        (["allow git *"], "git --config-env core.pager=X log", "ask"),
+        (["allow git *"], "git --exec-path=. status", "ask"),
+        (["allow git *"], "git --git-dir=x status", "ask"),
+        (["allow git *"], "git --bare status", "ask"),
+        (["allow git *"], "git $x status", "ask"),
+        (["allow git *"], "git config core.pager ./x", "ask"),
+        (["allow git *"], "git -C sub config -f x core.pager ./x", "ask"),
+        (["allow git *"], "git config --get core.pager", "allow"),
+        (["allow git *"], "git commit -c HEAD", "allow"),
+        (["allow git *"], "git -C sub commit -m x", "allow"),
+        (["allow git *"], "GIT_PAGER=./x git log", "ask"),
+        (["allow git *"], "export GIT_PAGER=./x; git log", "ask"),
+        (["allow git *"], "env GIT_PAGER=./x git log", "ask"),
+        (["allow * git *"], "GIT_PAGER=./x git log", "ask"),
+        (["allow git -c color.ui=false *"], "git -c color.ui=false log", "allow"),
+        (["allow git -c color.ui=false *"], "git -c color.ui=false -c a.b=c log", "ask"),
+        (["allow git config *"], "git config user.name x", "allow"),
+        (["allow GIT_PAGER=cat git *"], "GIT_PAGER=cat git log -p", "allow"),
+        (["allow = git -c a.b=c log"], "git -c a.b=c log", "allow"),
         (["ask ls *"], "ls", "ask"),
         (["deny rm *"], "bash -c 'ls; rm x'", "deny"),
         (["deny rm *"], "A=1 rm x", "deny"),
@@ -288,6 +313,20 @@ def test_the_part_that_decided_is_told() -> None:
     verdict = decide("ls && touch x | cat")
 
     assert (verdict.part, verdict.reason) == ("touch x", "is not known to be harmless")
+
+
+def test_why_a_rule_for_git_does_not_let_it_be_told_what_to_run() -> None:
+    verdict = decide("git -c 'alias.x=!cp a b' x", "allow git *")
+
+    assert verdict.reason == "tells git by -c what to run or obey, which no rule of yours names"
+
+
+def test_a_rule_that_the_user_adds_is_not_asked_about_again() -> None:
+    command = parse("git -c user.name=a commit -m x")
+    rules = rules_for(command, Policy(), SANDBOX)
+
+    assert rules == (Rule("allow", "git -c user.name=a commit -m x"),)
+    assert Policy(rules).decide(command, SANDBOX).decision == "allow"
 
 
 def test_access_is_asked_for() -> None:

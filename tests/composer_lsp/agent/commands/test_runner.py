@@ -36,6 +36,7 @@ def runner_for(root: Path, approver: User | None, path: str, *rules: Rule) -> Co
         Approvals(Policy(rules), approver),
         environ={"PATH": path, "MY_TOKEN": "hunter2"},
         home=root.parent,
+        scratch=[root.parent.parent / "scratch"],
     )
 
 

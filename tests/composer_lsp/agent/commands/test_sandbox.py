@@ -8,6 +8,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -268,11 +269,12 @@ def tested(workspace: Path) -> Path:
 
 
 async def test_pytest_runs_from_an_environment_whose_interpreter_is_under_home(
-    boxed: Boxed, tested: Path
+    make_boxed: MakeBoxed, tested: Path
 ) -> None:
     local = tested.parent / ".local"
     base = local / "share" / "uv" / "python" / "cpython-3"
     make_venv(tested / ".venv", install(base, local / "bin" / "python3"))
+    boxed = make_boxed()
 
     for line in (".venv/bin/pytest -q", ".venv/bin/python -m pytest -q"):
         result = await boxed.run(line)
@@ -439,3 +441,45 @@ def test_a_bubblewrap_of_the_workspace_is_not_used(tmp_path: Path) -> None:
     fake.chmod(0o755)
     with pytest.raises(SandboxError, match="not installed"):
         find_bubblewrap(str(tmp_path), [tmp_path])
+
+
+@pytest.fixture
+def environment(workspace: Path) -> Path:
+    """A virtual environment in a temporary folder, as some tools make them: with a link in it."""
+    venv = workspace.parent.parent / "tools" / "venv"
+    for name in ("bin", "lib"):
+        (venv / name).mkdir(parents=True)
+    (venv / "lib" / "x").write_text("library\n")
+    (venv / "lib64").symlink_to("lib")
+    (venv / "bin" / "tool").write_text(f"#!/bin/sh\ncat {venv}/lib64/x\n")
+    (venv / "bin" / "tool").chmod(0o755)
+    (venv.parent / "current").symlink_to("venv")
+    return venv
+
+
+async def test_a_toolchain_in_a_temporary_folder_is_there_for_each_command(
+    make_boxed: MakeBoxed, environment: Path
+) -> None:
+    boxed = make_boxed(PATH=f"{environment.parent}/current/bin:/usr/bin:/bin")
+    ruin = f"rm -f {environment}/lib64; ln -s /etc {environment}/lib64; mv {environment.parent} /x"
+
+    for line in ("tool", f"tool; {ruin}", "tool"):
+        assert (await boxed.run(line)).output.startswith("library\n")
+
+
+@pytest.mark.parametrize("temporary", ["/tmp", "/var/tmp"])
+async def test_no_planted_link_leads_a_mount_out_of_the_sandbox(
+    temporary: str, boxed: Boxed, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    below = boxed.root.relative_to("/tmp")
+    for folder in (below, *list(below.parents)[:-1]):
+        place = Path(temporary, folder)
+        # Where bubblewrap has the disk while it mounts.
+        await boxed.run(f"mv {place} {place}-moved; ln -s /oldroot{outside} {place}")
+        with suppress(SandboxError):
+            await boxed.run("true")
+
+    assert list(outside.iterdir()) == []
+    assert (await boxed.run("cat README.md")).output == "read me\n"

@@ -39,9 +39,11 @@ def test_several_are_looked_for_in_the_text_as_it_was() -> None:
         ([("return 3", "x")], "What is nearest to it:\n5\t    return 1"),
         ([("return", "x")], "stands 2 times, at the lines 5, 9"),
         ([("return 1", "return 1")], "are the same"),
+        ([("return 3", "return 3")], "What is nearest to it:\n5\t    return 1"),
         ([("", "x")], "the text to replace is empty"),
         ([("def one():\n    return 1", "x"), ("return 1\n", "y")], "overlap at line 5"),
         ([("4\tdef one():\n5\t    return 1", "x")], "has line numbers in it; leave them out"),
+        ([("a.py:1-2", "x")], "is a place, not text"),
         ([("zzzzzzzzzz", "x")], "nor anything like it; read the file again"),
         ([("def one():\n  return 1\n", "x")], "4\tdef one():\n5\t    return 1"),
         ([("return 1", "x"), ("return 3", "y")], "is not in the file"),
@@ -56,3 +58,21 @@ def test_what_does_not_fit_is_refused(pairs: list[tuple[str, str]], error: str) 
 def test_a_passage_that_overlaps_itself_is_not_unique() -> None:
     with pytest.raises(ReplaceError, match="stands 2 times"):
         edit("aaa", ("aa", "b"))
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "result"),
+    [
+        ("aaa", "aa", "b", "ba"),
+        ("one(); one()\r\none()\n", "one", "two", "two(); two()\r\ntwo()\n"),
+        ("a+b a+b", "a+b", "\\1", "\\1 \\1"),
+        ("once", "once", "x", "x"),
+    ],
+)
+def test_all_places(text: str, old: str, new: str, result: str) -> None:
+    assert replace(text, [Replacement(old=old, new=new, everywhere=True)]) == result
+
+
+def test_all_places_of_what_is_not_there() -> None:
+    with pytest.raises(ReplaceError, match="is not in the file"):
+        replace("a\n", [Replacement(old="b", new="c", everywhere=True)])

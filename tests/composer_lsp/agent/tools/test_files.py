@@ -154,3 +154,8 @@ def test_lists_what_the_run_has_changed(call: Call) -> None:
 @pytest.mark.parametrize("pattern", ["APP", "*.py", "src/**", "src/app.py"])
 def test_finds_by_a_part_and_by_a_glob(call: Call, pattern: str) -> None:
     assert "src/app.py" in call(find_files, pattern=pattern).split("\n")
+
+
+def test_a_glob_that_is_none_is_told(call: Call) -> None:
+    with pytest.raises(ToolError, match=r"\["):
+        call(find_files, pattern="[")

@@ -1,15 +1,18 @@
 import asyncio
 import os
 import stat
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from composer_lsp.agent.edits.change_set import ChangeSet, Snapshot
+from composer_lsp.agent.edits.change_set import ChangeSet, FileChange, Snapshot
 from composer_lsp.agent.edits.text_file import TextFile
 from composer_lsp.agent.workspace import directory
 from composer_lsp.agent.workspace.directory import DirectoryWorkspace
-from composer_lsp.agent.workspace.paths import Paths, Place
+from composer_lsp.agent.workspace.entries import Content
+from composer_lsp.agent.workspace.paths import PathError, Paths, Place
 from composer_lsp.agent.workspace.workspace import ConflictError, WorkspaceError
 
 
@@ -53,13 +56,172 @@ def test_writes_creates_moves_and_deletes(workspace: DirectoryWorkspace, root: P
     assert not {"README.md", "src/app.py"} & after.keys()
 
 
-def test_keeps_mode_and_link(workspace: DirectoryWorkspace, root: Path) -> None:
+def test_keeps_the_mode(workspace: DirectoryWorkspace, root: Path) -> None:
     (root / "src/util.py").chmod(0o755)
-    (root / "link.py").symlink_to("src/util.py")
-    apply(workspace, staged(workspace, **{"link.py": "new\n"}))
-    assert (root / "link.py").is_symlink()
+    apply(workspace, staged(workspace, **{"src/util.py": "new\n"}))
     assert (root / "src/util.py").read_text() == "new\n"
     assert stat.S_IMODE((root / "src/util.py").stat().st_mode) == 0o755
+
+
+def test_a_link_is_deleted_and_not_what_it_leads_to(
+    workspace: DirectoryWorkspace, root: Path
+) -> None:
+    (root / "link.py").symlink_to("src/util.py")
+    before = (root / "src/util.py").read_bytes()
+    apply(workspace, staged(workspace, **{"link.py": None}))
+    assert not os.path.lexists(root / "link.py")
+    assert (root / "src/util.py").read_bytes() == before
+
+
+def test_a_moved_link_leads_to_the_same_file(workspace: DirectoryWorkspace, root: Path) -> None:
+    (root / "link.py").symlink_to("src/util.py")
+    snapshot = asyncio.run(workspace.read(workspace.paths.locate("link.py")))
+    changes = ChangeSet()
+    changes.move("link.py", snapshot, "deep/er/link.py", Snapshot(file=None))
+    apply(workspace, changes)
+    assert not os.path.lexists(root / "link.py")
+    assert (root / "deep/er/link.py").is_symlink()
+    assert (root / "deep/er/link.py").samefile(root / "src/util.py")
+
+
+def test_a_link_is_replaced_itself(workspace: DirectoryWorkspace, root: Path) -> None:
+    (root / "link.py").symlink_to("src/util.py")
+    before = (root / "src/util.py").read_bytes()
+    changes = staged(workspace, **{"link.py": None})
+    changes.write("link.py", Snapshot(file=None), "plain\n")
+    apply(workspace, changes)
+    assert not (root / "link.py").is_symlink()
+    assert (root / "link.py").read_text() == "plain\n"
+    assert (root / "src/util.py").read_bytes() == before
+
+
+def test_a_file_that_became_a_link_is_not_written(
+    workspace: DirectoryWorkspace, root: Path
+) -> None:
+    changes = staged(workspace, **{"src/util.py": "new\n"})
+    (root / "src/util.py").rename(root / "src/other.py")
+    (root / "src/util.py").symlink_to("other.py")
+    before = tree(root)
+    with pytest.raises(ConflictError, match=r"src/util\.py: it is a link by now"):
+        apply(workspace, changes)
+    assert tree(root) == before
+
+
+def nothing_is_refused(paths: Paths, changes: Sequence[FileChange]) -> dict[str, str]:
+    return {}
+
+
+@pytest.mark.parametrize("is_seen", [True, False], ids=["in time", "too late"])
+def test_nothing_is_written_where_a_folder_became_a_link(
+    workspace: DirectoryWorkspace,
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_seen: bool,
+) -> None:
+    """Too late: it does between the check and the writing."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    changes = staged(workspace, **{"README.md": "x\n", "sub/new.py": "x\n"})
+    before = tree(root)
+    (root / "sub").symlink_to(outside)
+    if not is_seen:
+        monkeypatch.setattr(directory, "refused", nothing_is_refused)
+    with pytest.raises(WorkspaceError, match="nothing was changed"):
+        apply(workspace, changes)
+    assert list(outside.iterdir()) == []
+    assert tree(root) == before
+
+
+def moved(workspace: DirectoryWorkspace, changes: ChangeSet, path: str, target: str) -> None:
+    now, there = (
+        asyncio.run(workspace.read(workspace.paths.locate(each))) for each in (path, target)
+    )
+    changes.move(path, now, target, there)
+
+
+def test_a_file_takes_the_place_of_a_deleted_one(workspace: DirectoryWorkspace, root: Path) -> None:
+    data = "# coding: latin-1\nname = 'é'\n".encode("latin-1")
+    (root / "src/app.py").write_bytes(data)
+    (root / "src/app.py").chmod(0o755)
+    changes = staged(workspace, **{"src/util.py": None})
+    moved(workspace, changes, "src/app.py", "src/util.py")
+    apply(workspace, changes)
+    assert not (root / "src/app.py").exists()
+    assert (root / "src/util.py").read_bytes() == data
+    assert stat.S_IMODE((root / "src/util.py").stat().st_mode) == 0o755
+
+
+def test_a_file_takes_the_place_of_a_moved_one(workspace: DirectoryWorkspace, root: Path) -> None:
+    app, util = (root / "src/app.py").read_bytes(), (root / "src/util.py").read_bytes()
+    changes = ChangeSet()
+    moved(workspace, changes, "src/app.py", "src/c.py")
+    moved(workspace, changes, "src/util.py", "src/app.py")
+    apply(workspace, changes)
+    after = tree(root)
+    assert (after["src/c.py"], after["src/app.py"]) == (app, util)
+    assert "src/util.py" not in after
+
+
+def test_a_file_that_is_replaced_by_a_moved_one_is_compared(
+    workspace: DirectoryWorkspace, root: Path
+) -> None:
+    changes = staged(workspace, **{"src/util.py": None})
+    moved(workspace, changes, "src/app.py", "src/util.py")
+    (root / "src/util.py").write_text("theirs\n")
+    before = tree(root)
+    with pytest.raises(ConflictError, match=r"src/util\.py: lines .* changed"):
+        apply(workspace, changes)
+    assert tree(root) == before
+
+
+@pytest.mark.parametrize("opened", ["", "hooks"])
+@pytest.mark.parametrize("kind", ["bare", "own"])
+def test_gits_own_folder_is_no_workspace(tmp_path: Path, kind: str, opened: str) -> None:
+    folder = tmp_path / "store"
+    subprocess.run(
+        ["git", "init", "-q", *(["--bare"] if kind == "bare" else []), str(folder)], check=True
+    )
+    root = (folder if kind == "bare" else folder / ".git") / opened
+    paths = Paths([root])
+    for path in ("pre-receive", "hooks/pre-commit", "a.py"):
+        with pytest.raises(PathError, match="git's own files"):
+            paths.check(paths.locate(path), may_be_ignored=True)
+        assert paths.hidden_among([paths.locate(path)])
+
+
+def test_a_bare_repository_in_the_workspace_is_gits(
+    workspace: DirectoryWorkspace, root: Path
+) -> None:
+    subprocess.run(["git", "init", "-q", "--bare", str(root / "tests/store")], check=True)
+    for path in ("tests/store/config", "tests/store/hooks/post-update"):
+        with pytest.raises(PathError, match="git's own files"):
+            workspace.paths.check(workspace.paths.locate(path))
+    workspace.paths.check(workspace.paths.locate("tests/store.py"))
+
+
+def test_a_work_tree_in_a_bare_repository_is_a_workspace(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    subprocess.run(["git", "init", "-q", "--bare", str(store)], check=True)
+    (store / "main").mkdir()
+    (store / "main/.git").write_text("gitdir: ../worktrees/main\n")
+    paths = Paths([store / "main"])
+    paths.check(paths.locate("a.py"))
+
+
+@pytest.mark.parametrize(
+    "path", [".GIT/hooks/x", "sub/.Git/config", "git~1/x", ".git./x", ".g\u200cit/x", ".git::$x/y"]
+)
+def test_what_some_file_systems_take_for_git_is_gits(
+    workspace: DirectoryWorkspace, path: str
+) -> None:
+    with pytest.raises(PathError, match="git's own files"):
+        workspace.paths.check(workspace.paths.locate(path))
+
+
+@pytest.mark.parametrize("path", [".gitignore", ".github/x.yml", "git/x.py", ".gitlab-ci.yml"])
+def test_what_begins_like_git_is_not(workspace: DirectoryWorkspace, path: str) -> None:
+    workspace.paths.check(workspace.paths.locate(path))
 
 
 def test_a_hunk_follows_its_text(workspace: DirectoryWorkspace, root: Path) -> None:
@@ -101,11 +263,11 @@ def test_a_conflict_changes_nothing(
 def test_a_file_that_cannot_be_written_takes_the_others_back(
     workspace: DirectoryWorkspace, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    changes = staged(workspace, **{"a.py": "x\n", "src/util.py": "y\n", "src/app.py": "z\n"})
+    changes = staged(workspace, **{"a/b/c.py": "x\n", "src/util.py": "y\n", "src/app.py": "z\n"})
     before = tree(root)
     write = directory.write
 
-    def full(place: Place, data: bytes | None, mode: int | None = None) -> None:
+    def full(place: Place, data: Content, mode: int | None = None) -> None:
         if place.path == "src/util.py" and data == b"y\n":
             raise OSError(28, os.strerror(28), place.absolute)
         write(place, data, mode)
@@ -114,6 +276,7 @@ def test_a_file_that_cannot_be_written_takes_the_others_back(
     with pytest.raises(WorkspaceError, match="nothing was changed: .*util.py cannot be written"):
         apply(workspace, changes)
     assert tree(root) == before
+    assert not (root / "a").exists()
 
 
 def test_an_encoding_stays(workspace: DirectoryWorkspace, root: Path) -> None:

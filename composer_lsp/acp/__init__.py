@@ -1,0 +1,1 @@
+"""The agent over the Agent Client Protocol, for editors that speak it."""

@@ -1,0 +1,1 @@
+"""Tool servers of the Model Context Protocol: asked about, started, and their tools offered."""

@@ -1,0 +1,194 @@
+"""Searches that a turn asks for at the same time, made in one pass over the files.
+
+What takes the time of a search is to open thousands of files. One run of ripgrep finds the lines that
+match any of the patterns; which of them a line matches, ripgrep says again, of those lines alone.
+"""
+
+import asyncio
+import os
+import re
+import tempfile
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+Found = list[tuple[str, int, str]]
+"""Paths below the folder, lines, texts with their ends."""
+
+_Hit = tuple[bytes, int, bytes]
+
+_FILES = ("--null", "--line-number", "--no-heading", "--with-filename", "--color=never")
+_LINES = ("--text", "--line-number", "--no-heading", "--no-filename", "--color=never")
+_IS_BINARY = re.compile(rb'[^\0]+: binary file matches \(found "\\0" byte around offset \d+\)')
+_OF_WHOLE_TEXT = re.compile(r"\\[Az]|\(\?[a-zA-Z]*R")
+"""What means something else in a line alone."""
+_IGNORE_CASE = "--ignore-case"
+_LITERAL = re.compile(r"""[A-Za-z0-9_ "'=:;,/<>@%&~!`-]+""")
+"""A pattern that matches itself and nothing else."""
+_MAX_BYTES = 8_000_000
+"""Of the lines that match any pattern; where there are more, each pattern is searched alone."""
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What one run of ripgrep looks at."""
+
+    command: Sequence[str]
+    """The program and its options, but for the pattern and how it prints."""
+    folder: str
+    target: str
+    max_hits: int
+    """Of each pattern, those that come first."""
+
+
+@dataclass(slots=True)
+class _Batch:
+    patterns: list[str] = field(default_factory=list[str])
+    task: "asyncio.Task[Together | None] | None" = None
+    num_waiting: int = 0
+
+
+class Together:
+    """What several searches found."""
+
+    def __init__(self, hits: "dict[str, Found]") -> None:
+        self.hits = hits
+        """By pattern."""
+        self.paths = {path for found in hits.values() for path, _, _ in found}
+        self._hidden: asyncio.Task[set[str]] | None = None
+
+    async def hidden(self, ask: Callable[[set[str]], Coroutine[Any, Any, set[str]]]) -> set[str]:
+        """The answer for all paths, asked once."""
+        self._hidden = self._hidden or asyncio.create_task(ask(self.paths))
+        return await asyncio.shield(self._hidden)
+
+
+class _AloneError(Exception):
+    """The patterns cannot be searched together."""
+
+
+_batches: dict[tuple[int, Pass], _Batch] = {}
+"""Of this round of an event loop, by the loop."""
+
+
+async def search_together(of: Pass, pattern: str) -> Together | None:
+    """None: nothing else was asked for at the same time, or the patterns do not go together, and this
+    one has to be searched alone."""
+    key = (id(asyncio.get_running_loop()), of)
+    batch = _batches.setdefault(key, _Batch())
+    batch.patterns.append(pattern)
+    task = batch.task = batch.task or asyncio.create_task(_begun(key, batch))
+    batch.num_waiting += 1
+    try:
+        return await asyncio.shield(task)
+    finally:
+        batch.num_waiting -= 1
+        if not batch.num_waiting and not task.done():
+            task.cancel()
+            await asyncio.wait([task])
+
+
+async def _begun(key: tuple[int, Pass], batch: _Batch) -> Together | None:
+    try:
+        await asyncio.sleep(0)  # Calls of one turn come to here in the same round of the loop.
+    finally:
+        del _batches[key]
+    patterns = list(dict.fromkeys(batch.patterns))
+    if len(patterns) == 1 or any(_OF_WHOLE_TEXT.search(pattern) for pattern in patterns):
+        return None
+    try:
+        return Together(await _found(key[1], patterns))
+    except _AloneError:
+        return None
+
+
+async def _found(of: Pass, patterns: Sequence[str]) -> dict[str, Found]:
+    command = [*of.command, *_FILES]
+    for pattern in patterns:
+        command += ["-e", pattern]
+    output = await _output([*command, "--", of.target], of.folder)
+    hits = await asyncio.to_thread(_hits, output)
+    chosen = {
+        pattern: _with_literal(hits, pattern.encode(), of.max_hits)
+        for pattern in patterns
+        if _LITERAL.fullmatch(pattern) and _IGNORE_CASE not in of.command
+    }
+    others = [pattern for pattern in patterns if pattern not in chosen]
+    if others:
+        chosen |= await _with_patterns(of, hits, others)
+    return {pattern: [_decoded(hit) for hit in found] for pattern, found in chosen.items()}
+
+
+def _with_literal(hits: Sequence[_Hit], literal: bytes, max_hits: int) -> list[_Hit]:
+    return list(islice((hit for hit in hits if literal in hit[2]), max_hits))
+
+
+async def _with_patterns(
+    of: Pass, hits: Sequence[_Hit], patterns: Sequence[str]
+) -> dict[str, list[_Hit]]:
+    with tempfile.NamedTemporaryFile(prefix="composer-grep-") as file:
+        # An empty line first: the mark of an encoding counts at the beginning alone.
+        file.write(b"\n".join([b"", *(text for _, _, text in hits), b""]))
+        file.flush()
+        numbers = await asyncio.gather(*(_numbers(of, pattern, file.name) for pattern in patterns))
+    return {
+        pattern: [hits[number - 2] for number in found if number > 1]
+        for pattern, found in zip(patterns, numbers, strict=True)
+    }
+
+
+async def _numbers(of: Pass, pattern: str, path: str) -> list[int]:
+    """The lines of the file that match."""
+    # One more than is wanted: the first line is none of the hits.
+    options = [*_LINES, f"--max-count={of.max_hits + 1}", "-e", pattern]
+    output = await _output([*of.command, *options, "--", path], of.folder)
+    return [int(line.partition(b":")[0]) for line in output.split(b"\n")[:-1]][: of.max_hits + 1]
+
+
+def _hits(output: bytes) -> list[_Hit]:
+    """Raises: _AloneError for what cannot be told apart, such as a path with a line end in it."""
+    found: list[_Hit] = []
+    for line in output.split(b"\n")[:-1]:
+        path, end, rest = line.partition(b"\0")
+        number, colon, text = rest.partition(b":")
+        if end and colon and number.isdigit():
+            found.append((path, int(number), text))
+        elif line and _IS_BINARY.fullmatch(line) is None:
+            raise _AloneError
+    return found
+
+
+def _decoded(hit: _Hit) -> tuple[str, int, str]:
+    path, number, text = hit
+    return path.decode("utf-8", "replace"), number, text.decode("utf-8", "replace")
+
+
+async def _output(command: Sequence[str], folder: str) -> bytes:
+    """Raises: _AloneError if it is too much, or ripgrep refuses."""
+    process = await asyncio.create_subprocess_exec(
+        *(os.fsencode(part) for part in command),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        cwd=folder,
+        limit=_CHUNK_BYTES,
+    )
+    assert process.stdout is not None
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        while chunk := await process.stdout.read(_CHUNK_BYTES):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > _MAX_BYTES:
+                raise _AloneError
+        # 2 is an error: of a pattern, which then says itself, or of a file that cannot be read.
+        if await process.wait() == 2 and not chunks:
+            raise _AloneError
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return b"".join(chunks)

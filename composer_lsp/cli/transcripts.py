@@ -1,0 +1,174 @@
+"""`composer-lsp transcript list|show|resume|export`: the agent's past runs."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from composer_index.printable import printable
+from composer_lsp.cli import ask
+from composer_lsp.cli.ago import ago
+
+if TYPE_CHECKING:
+    from composer_lsp.agent.agent import Agent, Finished
+    from composer_lsp.agent.events import Event
+    from composer_lsp.agent.tools.context import ToolContext
+    from composer_lsp.agent.transcript import Transcript
+
+_FAILED = 2
+_MAX_REQUEST_CHARS = 60
+
+
+class _ChoiceError(Exception):
+    """No transcript, or several, are meant; the text says which there are."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listed = actions.add_parser("list", help="list the runs, the newest first")
+    listed.add_argument("--limit", type=int, default=20, help="runs to list (default: 20)")
+    listed.add_argument("--root", type=Path, help="only runs on this folder")
+    show = actions.add_parser("show", help="print a run")
+    _add_id(show)
+    form = show.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="as Markdown (the default)")
+    form.add_argument("--json", action="store_true", help="as it is kept, one JSON object a line")
+    resume = actions.add_parser("resume", help="go on with a run that ended, in its folder")
+    _add_id(resume)
+    resume.add_argument("request", nargs="*", help="what to do next, in words")
+    ask.add_run_arguments(resume)
+    ask.add_carry_out(resume)
+    export = actions.add_parser("export", help="write a run into a file, as Markdown")
+    _add_id(export)
+    export.add_argument("file", type=Path, help="the file; one that ends in .jsonl gets the JSON")
+
+
+def _add_id(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", help="the run's id, or how it begins; `last` is the newest")
+
+
+def run(args: argparse.Namespace) -> int:
+    from composer_lsp.agent.transcript import TranscriptError
+
+    actions: dict[str, Callable[[argparse.Namespace], int]] = {
+        "list": _list,
+        "show": _show,
+        "resume": _resume,
+        "export": _export,
+    }
+    try:
+        return actions[args.action](args)
+    except (_ChoiceError, TranscriptError) as error:
+        print(f"composer-lsp: {printable(str(error))}", file=sys.stderr)
+        return _FAILED
+
+
+def _list(args: argparse.Namespace) -> int:
+    root = str(args.root.resolve()) if args.root else None
+    transcripts = (each for each in _all() if root is None or root in each.header.roots)
+    num_listed = 0
+    for transcript in transcripts:
+        if num_listed == args.limit:
+            break
+        num_listed += 1
+        print(printable(_line(transcript)))
+    if not num_listed:
+        print("No run is kept.", file=sys.stderr)
+    return 0
+
+
+def _line(transcript: "Transcript") -> str:
+    header, end = transcript.header, transcript.last("end")
+    request = " ".join(header.request.split())
+    if len(request) > _MAX_REQUEST_CHARS:
+        request = f"{request[: _MAX_REQUEST_CHARS - 1]}…"
+    began = ago(time.time() - header.began)
+    status = end["status"] if end else "cut off"
+    return f"{header.id}  {began:15}  {status:9}  {header.mode:5}  {request}"
+
+
+def _show(args: argparse.Namespace) -> int:
+    path = _path(args.id)
+    if args.json:
+        sys.stdout.write(path.read_text())
+    else:
+        for line in _markdown(path).split("\n"):
+            print(printable(line))
+    return 0
+
+
+def _export(args: argparse.Namespace) -> int:
+    path = _path(args.id)
+    text = path.read_text() if args.file.suffix == ".jsonl" else _markdown(path)
+    # A file's name or text can hold bytes that are no text.
+    args.file.write_bytes(text.encode("utf-8", "replace"))
+    return 0
+
+
+def _resume(args: argparse.Namespace) -> int:
+    from composer_lsp.agent.resume import resume_run
+    from composer_lsp.agent.transcript import Transcript
+    from composer_lsp.cli.agent_run import Beginning, carrying_out, steps_of
+
+    path = _path(args.id)
+    transcript = Transcript.read(path)
+    header = transcript.header
+    if len(header.roots) != 1:
+        raise _ChoiceError(
+            f"the run is on {len(header.roots)} folders; go on with it in the editor"
+        )
+    if args.carry_out and header.mode != "plan":
+        raise _ChoiceError(f"the run {header.id} is no plan that could be carried out")
+    args.root = Path(header.roots[0])
+    text = " ".join(args.request)
+    if args.carry_out and not text and (steps := steps_of(transcript)):
+        return ask.run_in_terminal(args, carrying_out(transcript, steps))
+
+    async def start(
+        agent: "Agent", context: "ToolContext", emit: "Callable[[Event], None]", model: str
+    ) -> "Finished":
+        return await resume_run(agent, path, text, emit, context=context)
+
+    label = text or header.request
+    return ask.run_in_terminal(args, Beginning(id=header.id, label=label, start=start))
+
+
+def _markdown(path: Path) -> str:
+    from composer_lsp.agent.transcript import Transcript
+    from composer_lsp.agent.transcript_markdown import markdown
+
+    return markdown(Transcript.read(path))
+
+
+def _path(id: str) -> Path:
+    paths = _paths()
+    if id == "last" and paths:
+        return paths[0]
+    found = [path for path in paths if path.stem.startswith(id)]
+    exact = [path for path in found if path.stem == id]
+    if len(exact or found) == 1:
+        return (exact or found)[0]
+    if not found:
+        raise _ChoiceError(f"there is no run {id}; `composer-lsp transcript list` lists them")
+    names = ", ".join(path.stem for path in found[:5])
+    raise _ChoiceError(f"{len(found)} runs begin with {id}: {names}; give more of the id")
+
+
+def _all() -> "Iterator[Transcript]":
+    """The newest first; what cannot be read is told and left out."""
+    from composer_lsp.agent.transcript import Transcript, TranscriptError
+
+    for path in _paths():
+        try:
+            yield Transcript.read(path)
+        except TranscriptError as error:
+            print(f"composer-lsp: {printable(str(error))}", file=sys.stderr)
+
+
+def _paths() -> list[Path]:
+    from composer_inference.environment import state_dir
+
+    # Ids sort by time.
+    return sorted((state_dir() / "transcripts").glob("*.jsonl"), reverse=True)

@@ -1,0 +1,183 @@
+"""A run as `Agent` puts it together: what the model is told and offered, and what is checked."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from composer_lsp.agent.agent import Agent, Finished
+from composer_lsp.agent.events import Event
+from composer_lsp.agent.guidance import is_small
+from composer_lsp.agent.prompt.system import Mode, Request
+from composer_lsp.agent.workspace.directory import DirectoryWorkspace
+from composer_lsp.agent.workspace.paths import Paths
+from composer_lsp.config import Guidance
+from tests.composer_lsp.agent.scripted import Said, ScriptedModel
+
+SMALL = "qwen2.5-coder-1.5b"
+LARGE = "qwen3-coder-30b-a3b"
+
+
+class Index:
+    """Finds `helper`, whatever is asked."""
+
+    def __init__(self, root: Path) -> None:
+        self.found: Mapping[str, Any] = {
+            "root": str(root),
+            "path": "src/util.py",
+            "start_line": 1,
+            "end_line": 2,
+            "symbol": "helper",
+            "kind": "function",
+            "text": (root / "src/util.py").read_text(),
+        }
+
+    async def search(
+        self, query: str, *, limit: int = 10, glob: str | None = None, language: str | None = None
+    ) -> Mapping[str, Any]:
+        return {"results": [self.found], "states": {self.found["root"]: "ready"}}
+
+    async def definitions(self, name: str) -> Sequence[Mapping[str, Any]]:
+        return [self.found] if name == "helper" else []
+
+    async def references(self, name: str, *, limit: int = 100) -> Sequence[Mapping[str, Any]]:
+        return []
+
+
+def run(
+    root: Path,
+    tmp_path: Path,
+    mode: Mode,
+    *replies: Said,
+    model_name: str = LARGE,
+    has_index: bool = True,
+    guidance: Guidance = "auto",
+) -> tuple[Finished, ScriptedModel, list[Event]]:
+    model, events = ScriptedModel(*replies), list[Event]()
+    agent = Agent(
+        workspace=DirectoryWorkspace(Paths([root])),
+        model=model,
+        transcripts=tmp_path / "transcripts",
+        index=Index(root) if has_index else None,
+        guidance=guidance,
+    )
+    request = Request(mode=mode, text="What helps?")
+    finished = asyncio.run(agent.run(request, events.append, model_name=model_name, id="mine"))
+    return finished, model, events
+
+
+def test_a_transcript_has_the_id_that_was_given(root: Path, tmp_path: Path) -> None:
+    finished, _, _ = run(root, tmp_path, "ask", "`helper` does (src/util.py:1).")
+    assert finished.transcript.header.id == "mine"
+    assert (tmp_path / "transcripts" / "mine.jsonl").is_file()
+
+
+def test_what_an_edit_breaks_is_told_once(root: Path, tmp_path: Path) -> None:
+    broken = {"old": "def helper():", "new": "def helper(:"}
+    mended = {"old": "def helper(:", "new": "def helper(x):"}
+    _, model, _ = run(
+        root,
+        tmp_path,
+        "edit",
+        [("edit_file", {"path": "src/util.py", "edits": [broken]})],
+        [("edit_file", {"path": "src/util.py", "edits": [mended]})],
+        [("finish", {"summary": "It takes x."})],
+    )
+    told = [str(each["content"]) for each in model.requests[-1] if each["role"] == "user"]
+    (checks,) = [each for each in told if each.startswith("[checks]")]
+    assert "src/util.py:1" in checks
+
+
+@pytest.mark.parametrize(
+    ("name", "small"),
+    [
+        ("qwen2.5-coder-0.5b", True),
+        ("qwen2.5-coder:1.5b", True),
+        ("SmolLM2-135M-Instruct", True),
+        ("Llama-3.2-3B-Instruct-Q4_K_M.gguf", True),
+        ("qwen3-coder-30b-a3b", False),
+        ("mistral-7b", False),
+        ("glm-4.5-air", False),
+        ("gpt-4b1x", False),
+        ("", False),
+    ],
+)
+def test_a_model_is_small_by_its_name(name: str, small: bool) -> None:
+    assert is_small(name) == small
+
+
+def test_a_small_model_answers_from_what_was_found_with_no_tools(
+    root: Path, tmp_path: Path
+) -> None:
+    finished, model, _ = run(root, tmp_path, "ask", "`helper()` does.", model_name=SMALL)
+    assert model.tools == []
+    assert "1\tdef helper():" in model.requests[0][1]["content"]
+    assert finished.outcome.text == "`helper()` does.\n\nDefined: `helper` at src/util.py:1-2."
+    assert finished.outcome.problems == ()
+
+
+def test_a_small_model_looks_for_itself_where_there_is_no_index(root: Path, tmp_path: Path) -> None:
+    reading = [("read_file", {"path": "src/util.py"})]
+    _, model, _ = run(
+        root, tmp_path, "ask", reading, "src/util.py:1", model_name=SMALL, has_index=False
+    )
+    assert "grep" in model.tools
+
+
+def test_a_small_model_changes_files_with_few_tools_and_a_call_each_time(
+    root: Path, tmp_path: Path
+) -> None:
+    finished, model, _ = run(
+        root,
+        tmp_path,
+        "edit",
+        [("read_file", {"path": "src/util.py"})],
+        [("edit_file", {"path": "src/util.py", "old": "e", "new": "E", "everywhere": True})],
+        [("finish", {"summary": "It is a pin now."})],
+        model_name=SMALL,
+    )
+    assert model.tools == ["read_file", "grep", "edit_file", "write_file", "run_command", "finish"]
+    assert model.must_call == [True, True, True]
+    assert finished.context.changes.text("src/util.py") == ("dEf hElpEr():\n    rEturn 'nEEdlE'\n")
+
+
+def test_a_large_model_may_answer_as_soon_as_it_has_looked_something_up(
+    root: Path, tmp_path: Path
+) -> None:
+    reading = [("read_file", {"path": "src/util.py"})]
+    _, model, _ = run(root, tmp_path, "ask", reading, "`helper` (src/util.py:1).")
+    assert model.must_call == [True, False]
+
+
+def test_no_places_are_added_to_an_answer_that_cites(root: Path, tmp_path: Path) -> None:
+    finished, _, _ = run(root, tmp_path, "ask", "`helper` (src/util.py:2).", model_name=SMALL)
+    assert finished.outcome.text == "`helper` (src/util.py:2)."
+
+
+def test_no_place_is_told_that_was_not_shown(root: Path, tmp_path: Path) -> None:
+    finished, _, _ = run(root, tmp_path, "ask", "Perhaps `main`.", model_name=SMALL)
+    assert finished.outcome.text == "Perhaps `main`."
+
+
+@pytest.mark.parametrize("name", ["test_util.py", "util_test.go", "util.spec.ts", "utilTest.java"])
+def test_files_of_tests_are_named_by_the_code_that_was_found(
+    root: Path, tmp_path: Path, name: str
+) -> None:
+    (root / "tests").mkdir()
+    (root / "tests" / name).touch()
+    (root / "tests" / "test_app.py").touch()
+    _, model, _ = run(root, tmp_path, "edit", [("finish", {"summary": "Nothing."})])
+    assert f"Tests of these files: tests/{name}\n" in model.requests[0][1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("guidance", "name", "is_led"), [("always", LARGE, True), ("never", SMALL, False)]
+)
+def test_the_setting_goes_before_the_name(
+    root: Path, tmp_path: Path, guidance: Guidance, name: str, is_led: bool
+) -> None:
+    end: Said = [("finish", {"summary": "Nothing."})]
+    _, model, _ = run(root, tmp_path, "edit", end, model_name=name, guidance=guidance)
+    assert ("move_file" not in model.tools) == is_led

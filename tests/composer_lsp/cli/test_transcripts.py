@@ -1,0 +1,106 @@
+"""Past runs in a terminal: listed, shown, exported, gone on with."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.composer_lsp.cli.conftest import Cli
+from tests.support.chat_server import FakeChat, fake_chat
+
+EDIT = ("edit_file", {"path": "a.py", "edits": [{"old": "return 1", "new": "return 2"}]})
+FINISH = ("finish", {"summary": "It is two."})
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.py").write_text("def one():\n    return 1\n")
+    return folder
+
+
+@pytest.fixture
+def chat() -> Iterator[FakeChat]:
+    with fake_chat() as server:
+        yield server
+
+
+@pytest.fixture
+def ran(cli: Cli, project: Path, chat: FakeChat) -> str:
+    """The id of a run that changed a file, which was not applied."""
+    chat.replies.extend(([EDIT], [FINISH]))
+    options = ["--root", str(project), "--url", chat.url, "--no-index"]
+    done = cli("edit", "Make it two.", *options)
+    assert done.returncode == 3, done.stderr
+    return cli("transcript", "list").stdout.split()[0]
+
+
+def test_list_names_each_run(cli: Cli, ran: str, project: Path) -> None:
+    (line,) = cli("transcript", "list", "--root", str(project)).stdout.splitlines()
+    assert line.startswith(f"{ran}  just now")
+    assert line.endswith("finished   edit   Make it two.")
+    other = cli("transcript", "list", "--root", str(project.parent))
+    assert (other.stdout, other.stderr) == ("", "No run is kept.\n")
+
+
+def test_a_beginning_of_the_id_is_enough(cli: Cli, ran: str) -> None:
+    for id in (ran, ran[:12], "last"):
+        shown = cli("transcript", "show", id)
+        assert shown.returncode == 0
+        assert shown.stdout.startswith("# Make it two.\n")
+    assert "+    return 2" in shown.stdout
+
+
+def test_show_as_json(cli: Cli, ran: str) -> None:
+    lines = cli("transcript", "show", ran, "--json").stdout.splitlines()
+    kinds = [json.loads(line)["kind"] for line in lines]
+    assert (kinds[0], kinds[-1]) == ("header", "end")
+
+
+def test_export_writes_markdown_or_json(cli: Cli, ran: str, tmp_path: Path) -> None:
+    for name, begin in (("run.md", "# Make it two.\n"), ("run.jsonl", '{"kind": "header"')):
+        assert cli("transcript", "export", ran, str(tmp_path / name)).returncode == 0
+        assert (tmp_path / name).read_text().startswith(begin)
+
+
+def test_resume_goes_on_and_applies(cli: Cli, ran: str, chat: FakeChat, project: Path) -> None:
+    chat.replies.append("It was two already.")
+    options = ["--url", chat.url, "--no-index", "--yes"]
+    done = cli("transcript", "resume", ran, "Is", "it?", *options)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "It was two already.")
+    assert chat.requests[-1]["messages"][-1] == {"role": "user", "content": "Is it?"}
+    assert (project / "a.py").read_text() == "def one():\n    return 2\n"
+    lines = cli("transcript", "show", ran, "--json").stdout.splitlines()
+    assert json.loads(lines[-1])["kind"] == "verdict"
+    assert json.loads(lines[-1])["accepted"] == [0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("show", "nothing"), "there is no run nothing; `composer-lsp transcript list`"),
+        (("resume", "last"), "the run has finished; say what to do next"),
+    ],
+)
+def test_what_cannot_be_done_is_told(
+    cli: Cli, ran: str, chat: FakeChat, arguments: tuple[str, ...], error: str
+) -> None:
+    options = ["--url", chat.url, "--no-index"] if arguments[0] == "resume" else []
+    done = cli("transcript", *arguments, *options)
+    assert done.returncode == 2
+    assert error in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_several_runs_that_begin_alike_are_named(cli: Cli, ran: str, home: Path) -> None:
+    folder = home / "state" / "transcripts"
+    (folder / f"{ran}x.jsonl").write_text("{}\n")
+    done = cli("transcript", "show", ran[:10])
+    assert done.returncode == 2
+    assert f"2 runs begin with {ran[:10]}" in done.stderr
+    assert cli("transcript", "show", ran).returncode == 0  # an id that is whole is one
+    listed = cli("transcript", "list")
+    assert "is no transcript of this version" in listed.stderr
+    assert ran in listed.stdout
