@@ -1,11 +1,11 @@
 """Checks what an answer claims against what the run has seen."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from composer_lsp.agent.citations import Citation, citations, is_file_name, is_path
+from composer_lsp.agent.claims_of_tests import claims_of_tests
 from composer_lsp.agent.edits.lines import split_lines
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.workspace.paths import PathError, Place
@@ -13,14 +13,6 @@ from composer_lsp.agent.workspace.workspace import WorkspaceError
 
 _NAMED = re.compile(r"`([A-Za-z_][\w.:]*)(?:\(\))?`")
 _MAX_NAMED = 5
-_PASSED = re.compile(
-    r"(?i)\btests?\b[^.\n]{0,40}?\b(?:pass(?:es|ed|ing)?|succeed(?:s|ed)?|green)\b"
-    r"|\bpass(?:es|ed|ing)? (?:all |the |every )*(?:\w+ )?tests?\b"
-)
-_NOT_CLAIMED = re.compile(
-    r"(?i)\b(?:not|n't|never|no|should|would|will|could|may|might|must|to|if|until|unless|whether"
-    r"|when|once|expect\w*|verify|ensure|check|make|before|cannot|fail\w*)\b"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +36,7 @@ async def check_claims(text: str, context: ToolContext) -> list[Problem]:
             if not any(command.is_test for command in context.ledger.commands)
             else "no test command has passed since the last edit"
         )
-        problems += [Problem(claim, why) for claim in _claims_of_tests(text)]
+        problems += [Problem(claim, why) for claim in claims_of_tests(text)]
     return list(dict.fromkeys(problems))
 
 
@@ -64,13 +56,6 @@ async def places_of_names(text: str, context: ToolContext) -> list[str]:
         if len(shown) == 1:
             places += shown
     return places
-
-
-def _claims_of_tests(text: str) -> Iterator[str]:
-    for sentence in re.split(r"(?<=[.!?])\s+|\n", text):
-        match = _PASSED.search(sentence)
-        if match is not None and not _NOT_CLAIMED.search(sentence):
-            yield match[0]
 
 
 async def _why_not(citation: Citation, context: ToolContext) -> str | None:
