@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -375,7 +375,17 @@ def test_a_plan_can_be_carried_out_without_a_question(cli: Cli, project: Path) -
 SIGNALS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if sys.platform != "win32" else [])]
 
 
+@pytest.fixture
+def nothing_ignored() -> Iterator[None]:
+    """A process that is started inherits what is ignored, as `nohup` has it."""
+    former = {number: signal.signal(number, signal.SIG_DFL) for number in SIGNALS}
+    yield
+    for number, handler in former.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
+@pytest.mark.usefixtures("nothing_ignored")
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 @pytest.mark.parametrize("question", ["command", "changes"])
 def test_a_signal_at_a_question_sets_the_terminal_back(
@@ -394,6 +404,7 @@ def test_a_signal_at_a_question_sets_the_terminal_back(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
+@pytest.mark.usefixtures("nothing_ignored")
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 def test_a_stopped_run_says_how_to_go_on(
     cli: Cli, home: Path, project: Path, number: signal.Signals
