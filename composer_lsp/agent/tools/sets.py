@@ -53,4 +53,4 @@ def few_tools_for(mode: Mode) -> Sequence[Tool]:
     answer a question with."""
     if mode == "ask":
         return ()
-    return (*_FEW_READ, update_plan) if mode == "plan" else _FEW
+    return (*_FEW_READ, update_plan, finish) if mode == "plan" else _FEW

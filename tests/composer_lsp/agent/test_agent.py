@@ -143,6 +143,22 @@ def test_a_small_model_changes_files_with_few_tools_and_a_call_each_time(
     assert finished.context.changes.text("src/util.py") == ("dEf hElpEr():\n    rEturn 'nEEdlE'\n")
 
 
+def test_a_small_model_ends_a_plan_by_a_call(root: Path, tmp_path: Path) -> None:
+    finished, model, _ = run(
+        root,
+        tmp_path,
+        "plan",
+        [("update_plan", {"steps": ["Change src/util.py."]})],
+        [("finish", {"summary": "Nothing is uncertain."})],
+        model_name=SMALL,
+    )
+    assert model.must_call == [True, True]
+    assert "finish" in model.tools
+    assert "edit_file" not in model.tools
+    assert finished.outcome.status == "finished"
+    assert [step.text for step in finished.context.plan] == ["Change src/util.py."]
+
+
 def test_a_large_model_may_answer_as_soon_as_it_has_looked_something_up(
     root: Path, tmp_path: Path
 ) -> None:
