@@ -46,7 +46,7 @@ class Limits:
     """Of a malformed call, of an engine that breaks off, before the user is told."""
     max_repeats: int = 3
     """The same calls so many times in a row end the run."""
-    max_refused: int = 8
+    max_refused: int = 5
     """So many turns in a row of whose edits and commands none could be done end the run."""
     max_reply_chars: int = 500_000
     """Of one answer, for a server that keeps to no number of tokens."""
