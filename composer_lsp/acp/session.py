@@ -186,7 +186,8 @@ class Session:
         finally:
             # What was said stays said, whatever becomes of the changes.
             self.turns.append(Turn(request=request.text, answer=answer))
-            self.transcripts.append(finished.transcript.header.id)
+            if finished.transcript.path is not None:
+                self.transcripts.append(finished.transcript.header.id)
             await self._save()
         return finished.outcome, context
 

@@ -3,6 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from composer_lsp.cli.ask import add_model_arguments
 from composer_lsp.config import AgentSettings
 
 if TYPE_CHECKING:
@@ -12,21 +13,13 @@ _MODES: tuple["Mode", ...] = ("ask", "plan", "edit", "fix", "test")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    defaults = AgentSettings()
     parser.add_argument(
         "--mode",
         choices=_MODES,
         default="edit",
         help="what new sessions do: ask, plan, edit, fix or test (default: edit)",
     )
-    parser.add_argument("--no-index", action="store_true", help="find code by text and names alone")
-    parser.add_argument("--model", default=defaults.model, help="model name (default: auto)")
-    parser.add_argument(
-        "--url", default="", help="an OpenAI-compatible server in place of the local engine"
-    )
-    parser.add_argument(
-        "--api-key-env", default="", help="environment variable that holds the key for --url"
-    )
+    add_model_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -50,14 +50,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="tool servers, under `mcpServers` as other tools have it, besides the folder's .mcp.json",
     )
-    parser.add_argument("--no-index", action="store_true", help="find code by text and names alone")
-    parser.add_argument("--model", default=defaults.model, help="model name (default: auto)")
-    parser.add_argument(
-        "--url", default="", help="an OpenAI-compatible server in place of the local engine"
-    )
-    parser.add_argument(
-        "--api-key-env", default="", help="environment variable that holds the key for --url"
-    )
+    add_model_arguments(parser)
     parser.add_argument(
         "--guidance",
         choices=get_args(Guidance),
@@ -78,6 +71,19 @@ def add_carry_out(parser: argparse.ArgumentParser) -> None:
         "--carry-out",
         action="store_true",
         help="carry the plan out without asking; its changes are asked about all the same",
+    )
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """Who answers, and how code is found."""
+    defaults = AgentSettings()
+    parser.add_argument("--no-index", action="store_true", help="find code by text and names alone")
+    parser.add_argument("--model", default=defaults.model, help="model name (default: auto)")
+    parser.add_argument(
+        "--url", default="", help="an OpenAI-compatible server in place of the local engine"
+    )
+    parser.add_argument(
+        "--api-key-env", default="", help="environment variable that holds the key for --url"
     )
 
 

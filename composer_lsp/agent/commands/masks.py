@@ -80,10 +80,6 @@ def secrets_in_toolchains(folders: Iterable[Path], left_out: Iterable[Path]) -> 
     return found
 
 
-def hidden_paths(roots: Sequence[Path]) -> list[Path]:
-    return survey(roots).hidden
-
-
 def _look_below(root: str, ignore: ComposerIgnore, found: Survey) -> None:
     waiting = [root]
     while waiting:

@@ -20,7 +20,7 @@ from tests.composer_lsp.agent.commands.test_staged import runner_for
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
 
 _NUM_TRIES = 60
-ROOT = Path("/work/a")
+ROOT = Path("/code/a")
 
 
 def writable(path: Path) -> Mount:

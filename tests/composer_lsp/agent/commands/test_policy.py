@@ -8,7 +8,7 @@ from composer_lsp.agent.commands import Access, Place, Policy, Rule, RuleError, 
 from composer_lsp.agent.commands.approval import rules_for
 from composer_lsp.agent.commands.policy import Verdict
 
-ROOT = Path("/work space/project")
+ROOT = Path("/my code/project")
 SANDBOX = Place(ROOT, (ROOT,), is_sandboxed=True)
 NO_SANDBOX = Place(ROOT, (ROOT,), is_sandboxed=False)
 

@@ -16,7 +16,7 @@ import pytest
 
 from composer_lsp.agent.commands import Access, Limits, SandboxError
 from composer_lsp.agent.commands.bubblewrap import Bubblewrap, find_bubblewrap
-from composer_lsp.agent.commands.masks import hidden_paths, without_secrets
+from composer_lsp.agent.commands.masks import survey, without_secrets
 from composer_lsp.agent.commands.sandbox import Sandbox
 from tests.composer_lsp.agent.commands.conftest import LIMIT_S, Boxed, MakeBoxed
 
@@ -102,7 +102,7 @@ async def test_certificates_of_packages_are_not_covered(workspace: Path) -> None
     package.mkdir(parents=True)
     (package / "cacert.pem").write_text("x")
 
-    assert hidden_paths([workspace]) == [workspace / ".env"]
+    assert survey([workspace]).hidden == [workspace / ".env"]
 
 
 async def test_what_only_root_may_read_is_covered(boxed: Boxed) -> None:
