@@ -10,8 +10,9 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
+from composer_lsp.agent.descriptors import opened_below
+
 _FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 class RealTree:
@@ -57,18 +58,8 @@ class RealTree:
     def _parent(self, path: str, *, make: bool) -> Generator[tuple[int, str]]:
         *folders, name = PurePosixPath(path).parts
         assert name != ".."
-        descriptor = os.open(self._root, _FOLDER)
-        try:
-            for folder in folders:
-                if make:
-                    with suppress(FileExistsError):
-                        os.mkdir(folder, dir_fd=descriptor)
-                inner = os.open(folder, _FOLDER, dir_fd=descriptor)
-                os.close(descriptor)
-                descriptor = inner
-            yield descriptor, name
-        finally:
-            os.close(descriptor)
+        with opened_below(self._root, folders, makes=make) as parent:
+            yield parent, name
 
 
 def _copy(source: Path, parent: int, name: str) -> None:

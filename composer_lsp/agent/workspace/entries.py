@@ -11,10 +11,10 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from composer_lsp.agent.descriptors import opened_below
 from composer_lsp.agent.workspace.paths import Place
 
 _HAS_DESCRIPTORS = os.open in os.supports_dir_fd
-_FOLDER_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
@@ -94,18 +94,8 @@ def _folder_of(place: Place, *, makes: bool) -> Generator[tuple[int | None, str]
         yield None, place.absolute
         return
     *folders, name = place.relative.split("/")
-    folder = os.open(place.root, _FOLDER_FLAGS)
-    try:
-        for each in folders:
-            if makes:
-                with suppress(FileExistsError):
-                    os.mkdir(each, dir_fd=folder)
-            below = os.open(each, _FOLDER_FLAGS, dir_fd=folder)
-            os.close(folder)
-            folder = below
+    with opened_below(place.root, folders, makes=makes) as folder:
         yield folder, name
-    finally:
-        os.close(folder)
 
 
 def _beside(name: str) -> str:
