@@ -10,10 +10,12 @@ from composer_lsp.agent.checks import make_checks
 from composer_lsp.agent.events import CallEvent, Event, NoticeEvent, OutputEvent, current_call
 from composer_lsp.agent.git import GitState, read_git
 from composer_lsp.agent.guidance import is_led
+from composer_lsp.agent.led import LedRun
 from composer_lsp.agent.mcp.servers import ToolServers
 from composer_lsp.agent.model import ChatModel, Message
 from composer_lsp.agent.prompt.rules import read_rules
 from composer_lsp.agent.prompt.system import (
+    CHANGING,
     Mode,
     Request,
     led_system_message,
@@ -74,13 +76,14 @@ class Agent:
         git = await self._git()
         context = context or self.context()
         leads = self._leads(model_name, request.mode)
-        found = await likely(context, request.text, **(_LED_SEARCH if leads else {}))
-        request = replace(
-            request,
-            git_status=request.git_status or git.status,
-            likely_code=found.code,
-            likely_tests=found.tests,
-        )
+        if not leads or request.mode not in CHANGING:  # `LedRun` looks by itself
+            found = await likely(context, request.text, **(_LED_SEARCH if leads else {}))
+            request = replace(
+                request,
+                git_status=request.git_status or git.status,
+                likely_code=found.code,
+                likely_tests=found.tests,
+            )
         messages = await self._messages(request, leads=leads)
         header = Header(
             id=id or new_id(),
@@ -125,6 +128,17 @@ class Agent:
         async with self._commands(emit) as context.commands, AsyncExitStack() as stack:
             checks = make_checks(self.workspace, self.index, None, emit)
             leads = self._leads(transcript.header.model, mode)
+            if leads and mode in CHANGING:
+                led = LedRun(
+                    model=self.model,
+                    context=context,
+                    transcript=transcript,
+                    emit=emit,
+                    checks=checks,
+                    limits=self.limits,
+                    runs_failing_tests=mode == "fix",
+                )
+                return await led.run(messages, past=past)
             if leads:
                 tools = list(few_tools_for(mode))
             else:

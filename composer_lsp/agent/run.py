@@ -71,6 +71,16 @@ async def no_checks(context: ToolContext) -> str:
     return ""
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the model is asked next."""
+
+    messages: Sequence[Message]
+    tools: Sequence[Tool]
+    must_call: bool
+    """One of them, where the engine can see to that."""
+
+
 class AgentRun:
     """One request, from the first question to the outcome. For one event loop.
 
@@ -94,15 +104,14 @@ class AgentRun:
         self._model = model
         self._always_calls = always_calls
         self._tools = tools
-        self._definitions = [tool.definition for tool in tools]
+        definitions = [tool.definition for tool in tools]
         self._context = context
         self._transcript = transcript
         self._emit = emit
         self._checks = checks
         self._limits = limits or Limits()
         self._calls = CallRunner(tools, context, emit)
-        self._compactor = Compactor(model, self._definitions, self._limits.max_reply_tokens)
-        self._offered = {tool.name: tool.parameters for tool in tools}
+        self._compactor = Compactor(model, definitions, self._limits.max_reply_tokens)
         self._state = StateLog(context, transcript)
         self._messages: list[Message] = []
         self._request: Message | None = None
@@ -119,7 +128,7 @@ class AgentRun:
         """`messages` begin the conversation, the system's and the request, or go on with one whose
         `past` is in the transcript already."""
         self._messages = list(past)
-        self._transcript.add("tools", definitions=self._definitions)
+        self._transcript.add("tools", definitions=[tool.definition for tool in self._tools])
         for message in messages:
             self._add(message)
         self._request = messages[-1] if messages else None
@@ -139,7 +148,7 @@ class AgentRun:
     async def _loop(self) -> Outcome:
         for _ in range(self._limits.max_turns):
             await self._make_room()
-            reply = await self._reply()
+            reply = await self._reply(self._question())
             self._add(reply.message, reply)
             if reply.calls:
                 outcome = await self._after_calls(reply)
@@ -156,10 +165,14 @@ class AgentRun:
             self._messages = fitted
             self._transcript.add("context", messages=list(fitted))
 
-    async def _reply(self) -> Reply:
+    def _question(self) -> Question:
+        must_call = bool(self._tools) and (self._always_calls or not self._has_looked_up)
+        return Question(self._messages, self._tools, must_call)
+
+    async def _reply(self, question: Question) -> Reply:
         for num_tries in range(1, self._limits.num_tries + 1):
             try:
-                return await self._stream()
+                return await self._stream(question)
             except _RETRIED as error:
                 if num_tries == self._limits.num_tries:
                     raise
@@ -167,15 +180,16 @@ class AgentRun:
                 await asyncio.sleep(self._limits.retry_s * 2 ** (num_tries - 1))
         raise AssertionError("the last try returns or raises")
 
-    async def _stream(self) -> Reply:
+    async def _stream(self, question: Question) -> Reply:
         reply = Reply()
         deltas = self._model.reply(
-            self._messages,
-            self._definitions,
+            question.messages,
+            [tool.definition for tool in question.tools],
             max_tokens=self._limits.max_reply_tokens,
-            must_call=bool(self._tools) and (self._always_calls or not self._has_looked_up),
+            must_call=question.must_call,
         )
-        splitter = Splitter(self._offered, [tool.name for tool in self._tools if tool.only_reads])
+        offered = {tool.name: tool.parameters for tool in question.tools}
+        splitter = Splitter(offered, [tool.name for tool in question.tools if tool.only_reads])
         async with aclosing(deltas):
             async for delta in deltas:
                 reply.written += delta.text
@@ -228,11 +242,14 @@ class AgentRun:
         return self._malformed(results) or self._repeated(reply, results) or self._refused(results)
 
     async def _after_edits(self) -> None:
+        self._note_changes()
+        if found := await self._checks(self._context):
+            self._tell(f"[checks] {found}")
+
+    def _note_changes(self) -> None:
         changes = list(self._context.changes.changes())
         self._transcript.add_changes(changes)
         self._emit(EditsEvent(tuple(change.path for change in changes)))
-        if found := await self._checks(self._context):
-            self._tell(f"[checks] {found}")
 
     async def _after_text(self, reply: Reply) -> Outcome | None:
         if reply.finish_reason == "length":
@@ -246,7 +263,7 @@ class AgentRun:
             return None
         if reply.unknown_tools and not self._was_told_of_unknown:
             self._was_told_of_unknown = True
-            names = ", ".join(self._offered)
+            names = ", ".join(tool.name for tool in self._tools)
             self._tell(f"There is no tool {reply.unknown_tools[0]!r}; there are {names}.")
             return None
         if reply.doubtful_tools and not self._was_told_of_doubtful:

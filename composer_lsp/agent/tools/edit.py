@@ -1,6 +1,5 @@
 """Tools that change files. They stage: nothing is written before the run's changes are applied."""
 
-import dataclasses
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,24 +51,7 @@ async def _edit(context: ToolContext, path: str, edits: Sequence[Edit]) -> str:
         raise ToolError(f"{place.path} was not changed: {error}") from error
     snapshot = await context.snapshot(place)
     context.write(place.path, snapshot, text)
-    return _changed(context, place.path, file.text, text)
-
-
-@tool(only_reads=False)
-async def _edit_once(
-    context: ToolContext,
-    path: Annotated[str, "relative to the workspace"],
-    old: Annotated[str, "the lines as they stand there now, exactly, and enough to be unique"],
-    new: Annotated[str, "what takes their place"],
-    everywhere: Annotated[bool, "at all places where `old` stands, as to rename"] = False,
-) -> str:
-    """Change a file by exact search and replace. `old` must stand in the file once, unless it is to be
-    replaced everywhere."""
-    return await _edit(context, path, [Edit(old=old, new=new, everywhere=everywhere)])
-
-
-edit_file_once = dataclasses.replace(_edit_once, name=edit_file.name)
-"""With one edit a call, for models that lose themselves in lists."""
+    return changed_lines(context, place.path, file.text, text)
 
 
 @tool(only_reads=False)
@@ -146,8 +128,8 @@ def _check_folders(context: ToolContext, place: Place) -> None:
             raise ToolError(f"{place.path} cannot be made: it is a folder, since {path} is to be")
 
 
-def _changed(context: ToolContext, path: str, before: str, after: str) -> str:
-    """The changed lines as they are now, with their numbers: what the next edit starts from."""
+def changed_lines(context: ToolContext, path: str, before: str, after: str) -> str:
+    """Those of an edit as they are now, with their numbers: what the next edit starts from."""
     lines = split_lines(after)
     was_whole = context.reads.is_whole(path)
     context.reads.forget(path)

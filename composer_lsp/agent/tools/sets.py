@@ -12,10 +12,10 @@ from composer_lsp.agent.tools.code import (
 )
 from composer_lsp.agent.tools.command import read_output, run_command, stop_command
 from composer_lsp.agent.tools.course import finish, update_plan
+from composer_lsp.agent.tools.definitions import rename_symbol
 from composer_lsp.agent.tools.edit import (
     delete_file,
     edit_file,
-    edit_file_once,
     move_file,
     write_file,
 )
@@ -25,7 +25,7 @@ from composer_lsp.agent.tools.tool import Tool
 
 _FILES = (read_file, list_files, find_files, grep)
 _INDEX = (semantic_search, symbols, references)
-_EDITS = (edit_file, write_file, move_file, delete_file)
+_EDITS = (edit_file, rename_symbol, write_file, move_file, delete_file)
 _COMMANDS = (run_command, read_output, stop_command)
 
 
@@ -44,13 +44,15 @@ def tools_for(
     return tools
 
 
-_FEW_READ = (read_file.with_only("path", "start_line"), grep.with_only("pattern"))
-_FEW = (*_FEW_READ, edit_file_once, write_file, run_command.with_only("command"), finish)
+_LED_PLAN = (
+    read_file.with_only("path", "start_line"),
+    grep.with_only("pattern"),
+    update_plan,
+    finish,
+)
 
 
 def few_tools_for(mode: Mode) -> Sequence[Tool]:
-    """For a model that is led by the hand: what it may leave out it would fill with a guess. None to
-    answer a question with."""
-    if mode == "ask":
-        return ()
-    return (*_FEW_READ, update_plan, finish) if mode == "plan" else _FEW
+    """For a model that is led by the hand and changes nothing: what it may leave out it would fill
+    with a guess. None to answer a question with."""
+    return _LED_PLAN if mode == "plan" else ()

@@ -1,0 +1,207 @@
+"""A change by a small model, led by the harness.
+
+The model chooses what kind of change it is, under a grammar. To rename or to move is done by the tool
+that it chose. Everything else it writes, as whole functions and classes in fenced blocks, from the
+code that the request names; the harness finds that code, puts what was written in its place, looks
+for problems, runs the tests that cover it, and lets the model write again what does not hold.
+"""
+
+import json
+import secrets
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from composer_index.search.boost import is_test
+from composer_index.search.tested import tested_stem
+from composer_lsp.agent.calls import CallRunner, Result, cut_middle
+from composer_lsp.agent.edits.definitions import names_defined
+from composer_lsp.agent.events import Event
+from composer_lsp.agent.led.answers import CodeBlock, code_blocks
+from composer_lsp.agent.led.code import PATH, CodeForChange, code_for, named_paths
+from composer_lsp.agent.led.prompt import write_messages
+from composer_lsp.agent.led.testing import CANNOT_RUN, test_line
+from composer_lsp.agent.model import ChatModel, ToolCall
+from composer_lsp.agent.prompt.rules import read_rules
+from composer_lsp.agent.run import AgentRun, Checks, Limits, Outcome, Question
+from composer_lsp.agent.tools.command import run_command
+from composer_lsp.agent.tools.context import ToolContext
+from composer_lsp.agent.tools.definitions import rename_symbol, write_code
+from composer_lsp.agent.tools.edit import move_file
+from composer_lsp.agent.tools.tool import tool
+from composer_lsp.agent.transcript import Transcript
+
+MAX_TRIES = 4
+"""Answers with code, after which the run ends with what is wrong still."""
+MAX_TESTS = 3
+"""Files of tests that are run."""
+_MAX_OUTPUT_CHARS = 2000
+"""Of a command, for the model."""
+
+
+@tool(only_reads=True)
+async def other_change(
+    context: ToolContext, what: Annotated[str, "what is to be done, in one sentence"]
+) -> str:
+    """Add, change or mend code, or write tests: all other requests."""
+    return "The code that it is about comes next."
+
+
+_CHOICES = (rename_symbol, move_file, other_change)
+
+
+class LedRun(AgentRun):
+    """An `AgentRun` in which the harness leads. `run`'s last message is the request."""
+
+    def __init__(
+        self,
+        *,
+        model: ChatModel,
+        context: ToolContext,
+        transcript: Transcript,
+        emit: Callable[[Event], None],
+        checks: Checks,
+        limits: Limits | None = None,
+        runs_failing_tests: bool = False,
+    ) -> None:
+        """`runs_failing_tests`: those that the request names are run before the model is asked."""
+        super().__init__(
+            model=model,
+            tools=_CHOICES,
+            context=context,
+            transcript=transcript,
+            emit=emit,
+            checks=checks,
+            limits=limits,
+        )
+        self._calls = CallRunner([*_CHOICES, write_code, run_command], context, emit)
+        self._runs_failing_tests = runs_failing_tests
+        self._problem = ""
+        self._code = CodeForChange()
+
+    async def _loop(self) -> Outcome:
+        request = str(self._messages[-1]["content"])
+        if await self._is_done_by_choice():
+            await self._tested(request)
+            return self._outcome()
+        failing = await self._tested(request) if self._runs_failing_tests else ""
+        self._code = await code_for(self._context, request, failing)
+        rules = await read_rules(self._context.workspace, next(reversed(self._code.paths), ""))
+        self._messages = write_messages(request, self._code.pieces, failing, rules)
+        self._transcript.add("context", messages=list(self._messages))
+        for _ in range(MAX_TRIES):
+            await self._make_room()
+            reply = await self._reply(Question(self._messages, (), must_call=False))
+            self._add(reply.message, reply)
+            if reply.finish_reason == "length":
+                self._problem = "Your answer was cut. Write less: only what has to change."
+            else:
+                self._problem = await self._taken(request, code_blocks(reply.text))
+            if not self._problem:
+                break
+            self._tell(self._problem)
+        return self._outcome()
+
+    async def _is_done_by_choice(self) -> bool:
+        reply = await self._reply(Question(self._messages, _CHOICES, must_call=True))
+        self._add(reply.message, reply)
+        results = await self._calls.run(reply.calls[:1])
+        for result in results:
+            self._add_result(result)
+        is_done = any(not each.is_error and each.call.name != other_change.name for each in results)
+        if is_done:
+            await self._after_edits()
+        return is_done
+
+    async def _taken(self, request: str, blocks: Sequence[CodeBlock]) -> str:
+        """What is wrong with an answer, for the model; nothing: it holds as far as can be seen."""
+        if not blocks:
+            return "There is no code in your answer. Write it in a fenced block, under its path."
+        problems: list[str] = []
+        for block in blocks:
+            path = await self._path_of(block, request)
+            if not path:
+                problems.append("Write the path of its file in the line above the code.")
+                continue
+            result = await self._call(write_code.name, path=path, code=block.code)
+            if result.is_error:
+                problems.append(result.text)
+        await self._state.note()
+        if problems:
+            return "\n".join([*problems, "Write it again."])
+        self._note_changes()
+        if found := await self._checks(self._context):
+            return f"{found}\nWrite again what is wrong."
+        if failing := await self._tested(request):
+            return f"The tests fail:\n```\n{failing}\n```\nWrite again what is wrong."
+        return ""
+
+    async def _path_of(self, block: CodeBlock, request: str) -> str:
+        """Of the file that the code belongs to; small models forget it, or copy the example's."""
+        files = await self._context.files()
+        if block.path in files:
+            return block.path
+        ends = [path for path in files if path.endswith(f"/{block.path}")] if block.path else []
+        if len(ends) == 1:
+            return ends[0]
+        for path in reversed(self._code.paths):
+            if await self._defines_the_same(path, block.code):
+                return path
+        named = [path for path in PATH.findall(request) if path.endswith(block.path)]
+        return next(iter(named), block.path)
+
+    async def _defines_the_same(self, path: str, code: str) -> bool:
+        file = await self._context.file(await self._context.place(path))
+        return file is not None and bool(names_defined(path, file.text) & names_defined(path, code))
+
+    async def _tested(self, request: str) -> str:
+        """The output of the tests that cover what is changed or named, if they fail."""
+        line = await self._test_line(request)
+        if line is None:
+            return ""
+        result = await self._call(run_command.name, command=line)
+        runs = self._context.ledger.commands
+        if result.is_error or not runs or runs[-1].has_passed or CANNOT_RUN.search(result.text):
+            return ""
+        return f"$ {line}\n{cut_middle(result.text, _MAX_OUTPUT_CHARS)}"
+
+    async def _test_line(self, request: str) -> str | None:
+        paths = self._context.workspace.paths
+        if len(paths.roots) > 1:
+            return None
+        files = [path for path in await self._context.files() if is_test(path)]
+        changed = self._context.changes.paths
+        modules = {Path(path).stem for path in changed}
+        tests = named_paths(request, files)
+        tests += [path for path in files if path in changed or tested_stem(path) in modules]
+        return test_line(Path(paths.roots[0]), list(dict.fromkeys(tests))[:MAX_TESTS])
+
+    async def _call(self, name: str, **arguments: str) -> Result:
+        """A call that the harness makes, and not the model."""
+        call = ToolCall(
+            id=f"call_{secrets.token_hex(6)}", name=name, arguments=json.dumps(arguments)
+        )
+        function = {"name": name, "arguments": call.arguments}
+        calls = [{"id": call.id, "type": "function", "function": function}]
+        message = {"role": "assistant", "content": "", "tool_calls": calls}
+        self._transcript.add("message", message=message, by="harness")
+        (result,) = await self._calls.run([call])
+        told = f"Error: {result.text}" if result.is_error else result.text
+        answer = {"role": "tool", "tool_call_id": call.id, "name": name, "content": told}
+        self._transcript.add("message", message=answer, by="harness")
+        return result
+
+    def _outcome(self) -> Outcome:
+        changed = sorted({change.path for change in self._context.changes.changes()})
+        listed = f"Changed {', '.join(changed)}." if changed else "Nothing was changed."
+        runs = [each for each in self._context.ledger.commands if each.is_test]
+        if self._context.ledger.tests_passed:
+            listed += f" `{runs[-1].line}` passed."
+        elif runs:
+            listed += f" `{runs[-1].line}` does not pass."
+        else:
+            listed += " No tests were run."
+        if not self._problem:
+            return Outcome(status="finished", text=listed)
+        told = f"{listed} After {MAX_TRIES} tries this is wrong still:\n{self._problem}"
+        return Outcome(status="stuck", text=told)

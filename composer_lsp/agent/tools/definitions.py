@@ -1,0 +1,94 @@
+"""Tools that change code by its names, and stage as the other edits do."""
+
+import re
+from typing import Annotated
+
+from composer_lsp.agent.edits.change_set import EditError
+from composer_lsp.agent.edits.definitions import DefinitionError, put_definitions
+from composer_lsp.agent.edits.lines import split_lines
+from composer_lsp.agent.tools.context import ToolContext
+from composer_lsp.agent.tools.edit import changed_lines
+from composer_lsp.agent.tools.grep import paths_that_match
+from composer_lsp.agent.tools.tool import ToolError, tool
+from composer_lsp.agent.workspace.paths import PathError
+from composer_lsp.agent.workspace.workspace import WorkspaceError
+
+_NAME = re.compile(r"[^\W\d]\w*")
+_MAX_SHOWN = 30
+"""Files that the answer lists."""
+
+
+@tool(only_reads=False)
+async def rename_symbol(
+    context: ToolContext,
+    old: Annotated[str, "the name now, an identifier"],
+    new: Annotated[str, "the new name, an identifier"],
+) -> str:
+    """Give a function, class or variable another name, in all files of the workspace. It changes the
+    whole word wherever it stands, in comments and strings too."""
+    for name in (old, new):
+        if not _NAME.fullmatch(name):
+            raise ToolError(f"{name!r} is no identifier; to move a file use move_file")
+    if old == new:
+        raise ToolError("both names are the same")
+    word = re.compile(rf"(?<!\w){re.escape(old)}(?!\w)")
+    changed: list[str] = []
+    unread: list[str] = []
+    for path in await paths_that_match(context, rf"\b{re.escape(old)}\b"):
+        try:
+            num = await _replaced(context, path, word, new)
+        except (PathError, WorkspaceError, EditError) as error:
+            unread.append(f"{path} ({error})")
+            continue
+        if num:
+            changed.append(f"{path}: {num}")
+    if not changed:
+        raise ToolError(f"{old} stands in no file{_list('; could not be changed: ', unread)}")
+    return (
+        f"Renamed {old} to {new}, places by file:{_list(' ', changed)}"
+        f"{_list('; could not be changed: ', unread)}. Look whether another thing has this name too."
+    )
+
+
+async def _replaced(context: ToolContext, path: str, word: re.Pattern[str], new: str) -> int:
+    place = await context.place(path)
+    file = await context.file(place)
+    if file is None:
+        return 0
+    text, num = word.subn(new, file.text)
+    if num:
+        context.write(place.path, await context.snapshot(place), text)
+        context.reads.forget(place.path)
+    return num
+
+
+def _list(begin: str, items: list[str]) -> str:
+    more = f" and {len(items) - _MAX_SHOWN} more" if len(items) > _MAX_SHOWN else ""
+    return begin + ", ".join(items[:_MAX_SHOWN]) + more if items else ""
+
+
+@tool(only_reads=False)
+async def write_code(
+    context: ToolContext,
+    path: Annotated[str, "relative to the workspace"],
+    code: Annotated[str, "whole functions or classes, and the imports that they need"],
+) -> str:
+    """Write functions and classes into a file: in the place of those with their names, or behind the
+    others. A file that is not there is made of the code."""
+    place = await context.place(path)
+    file = await context.file(place)
+    snapshot = await context.snapshot(place)
+    if file is None:
+        text = code.strip("\n") + "\n"
+        context.write(place.path, snapshot, text)
+        num = len(split_lines(text))
+        context.reads.add(place.path, 1, num, num)
+        return f"Wrote {place.path}, {num} lines."
+    try:
+        text = put_definitions(place.path, file.text, code)
+    except DefinitionError as error:
+        raise ToolError(f"{place.path} was not changed: {error}") from error
+    if text == file.text:
+        raise ToolError(f"{place.path} was not changed: the code stands there already")
+    context.write(place.path, snapshot, text)
+    return changed_lines(context, place.path, file.text, text)
