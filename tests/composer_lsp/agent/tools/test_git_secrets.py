@@ -45,6 +45,7 @@ def blob(root: Path) -> str:
         "git add -p",
         "git log --check",
         "git -c alias.x=status x",
+        "git --config-env=core.fsmonitor=PROGRAM status",
         "git config --blob HEAD:.env -l",
         "git for-each-ref --format='%(raw)'",
         'git show HEAD -- "*"',
