@@ -1,5 +1,6 @@
 """Rewriting a selection, plans that are carried out, transcripts, the agent's status, failures."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from tests.composer_lsp.server.agent_window import EDITOR, PLAIN, Buffers, OpenWindow, span
 from tests.composer_lsp.server.conftest import StartFake
 from tests.support.chat_server import HANG, Cut, Refusal, Said
-from tests.support.lsp import UNKNOWN_METHOD, LspError
+from tests.support.lsp import LIMIT_S, UNKNOWN_METHOD, LspClient, LspError
 
 TEXT = "import os\n\n\ndef price():\n    return 1\n\n\ndef tax():\n    return 2\n"
 NEW = "def price():\n    return 100\n"
@@ -221,6 +222,54 @@ async def test_a_progress_bar_that_is_cancelled_stops_the_run(open_window: OpenW
         await client.notification("$/progress", lambda part: part["value"]["kind"] == "end")
         (listed,) = (await client.command("composer.runs"))["runs"]
         assert (listed["run"], listed["state"]) == (run, "stopped")
+
+
+def bar(client: LspClient, token: str | int) -> list[Any]:
+    return [part["value"] for part in client.all("$/progress") if part["token"] == token]
+
+
+async def test_a_request_has_a_progress_bar_of_its_own(open_window: OpenWindow, root: Path) -> None:
+    reads: Said = [("read_file", {"path": "shop.py"})]
+    async with open_window(reads, "It\nis| 1.", capabilities=PLAIN) as (client, _):
+        offered = client.initialize_result["capabilities"]["executeCommandProvider"]
+        assert offered["workDoneProgress"] is True
+        answer = await client.request(
+            "workspace/executeCommand",
+            {"command": "composer.ask", "arguments": ["What?"], "workDoneToken": 7},
+        )
+        assert answer["text"] == "It\nis 1."
+        assert bar(client, 7) == [
+            {"kind": "begin", "title": "Composer: What?", "cancellable": True},
+            {"kind": "report", "message": "read_file shop.py"},
+            {"kind": "report", "message": "It"},
+            {"kind": "report", "message": "is"},
+            {"kind": "report", "message": "is 1."},
+            {"kind": "end"},
+        ]
+
+
+async def test_a_bar_of_a_request_that_is_cancelled_stops_the_run(open_window: OpenWindow) -> None:
+    async with open_window(HANG, capabilities=PLAIN) as (client, chat):
+        begun = client.begin(
+            "workspace/executeCommand",
+            {"command": "composer.ask", "arguments": ["What?"], "workDoneToken": "w"},
+        )
+        assert await asyncio.to_thread(chat.hanging.wait, LIMIT_S)
+        client.notify("window/workDoneProgress/cancel", {"token": "w"})
+        assert (await client.answer(begun))["state"] == "stopped"
+        assert bar(client, "w")[-1] == {"kind": "end"}
+
+
+async def test_a_bar_of_a_detached_run_says_what_it_does(
+    open_window: OpenWindow, root: Path
+) -> None:
+    reads: Said = [("read_file", {"path": "shop.py"})]
+    capabilities = {**PLAIN, "window": {"workDoneProgress": True}}
+    async with open_window(reads, "It is 1.", capabilities=capabilities) as (client, _):
+        await client.command("composer.ask", "What?", {"detached": True})
+        await client.notification("$/progress", lambda part: part["value"]["kind"] == "end")
+        told = [part["value"].get("message") for part in client.all("$/progress")]
+        assert "read_file shop.py" in told and "It is 1." in told
 
 
 async def test_a_client_that_knows_no_progress_gets_its_answer(
