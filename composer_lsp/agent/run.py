@@ -8,6 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from composer_lsp.agent.arguments import canonical
 from composer_lsp.agent.calls import CallRunner, Result
 from composer_lsp.agent.compaction import Compactor
 from composer_lsp.agent.events import EditsEvent, Event, NoticeEvent, PlanEvent, TextEvent
@@ -329,7 +330,8 @@ class AgentRun:
         return all(tool.only_reads for tool in self._tools if tool.name == name)
 
     def _repeated(self, reply: Reply, results: Sequence[Result]) -> Outcome | None:
-        self._past.append(json.dumps([(call.name, call.arguments) for call in reply.calls]))
+        calls = [(call.name, canonical(call.arguments)) for call in reply.calls]
+        self._past.append(json.dumps(calls))
         last = self._past[-self._limits.max_repeats :]
         if len(last) < self._limits.max_repeats or len(set(last)) > 1:
             if results[-1].is_error and self._past[-1] in self._past[-2:-1]:

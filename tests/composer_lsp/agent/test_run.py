@@ -186,6 +186,19 @@ def test_the_same_calls_three_times_in_a_row_end_the_run_with_a_question(run: Ru
     assert "What should it do differently?" in ran.outcome.text
 
 
+def test_calls_that_differ_in_spaces_alone_are_the_same(run: Run) -> None:
+    written = ('{"path": "a.py", "end_line": 1}', '{"end_line":1,"path":"a.py"}')
+    ran = run(*([("read_file", written[number % 2])] for number in range(3)))
+    assert ran.outcome.status == "stuck"
+
+
+def test_other_calls_in_between_are_no_circle(run: Run) -> None:
+    same: Said = [("read_file", {"path": "a.py"})]
+    other: Said = [("list_files", {})]
+    ran = run(same, same, other, same, same, "Done.")
+    assert ran.outcome.status == "finished"
+
+
 def test_an_engine_that_breaks_off_is_asked_again(run: Run) -> None:
     ran = run(TruncatedStreamError("the engine died"), "Whole.")
     assert ran.outcome.text == "Whole."
