@@ -6,9 +6,11 @@ The first line is the header: the request and what the workspace was. Every othe
 - `message`, as chat requests have it. An assistant's with `usage`, `finish_reason`, `sampling` (how it
   was asked for), `tokens` where the engine gives them, and `written` and `written_arguments` where
   the model wrote something else than what it is shown of it later;
-- `context`: all messages, when old ones were shortened: the next request has these;
+- `context`: all messages that the next request has, when old ones were shortened, and at the beginning
+  of a run that goes on from another one's;
 - `result`: a call's, with its duration;
-- `changes`: the files changed so far;
+- `changes`: the files changed so far; `like`: the encoding and the byte order mark (hexadecimal) of one
+  that takes others than it had;
 - `state`: lines read, with the digest of the text that they are of, commands, the plan;
 - `resumed`, `end`, and `verdict`: which hunks of a file the user has accepted and rejected.
 """
@@ -172,6 +174,9 @@ class Transcript:
                     "moved_from": change.moved_from,
                     "before": None if change.before is None else change.before_text,
                     "after": change.after,
+                    "like": change.like and [change.like.encoding, change.like.bom.hex()],
+                    "mode": change.mode,
+                    "link": change.link,
                 }
                 for change in changes
             ],
@@ -238,6 +243,11 @@ def _of_reply(reply: Reply) -> dict[str, Any]:
     if written != [each["function"]["arguments"] for each in reply.message.get("tool_calls", ())]:
         entry["written_arguments"] = written
     return entry
+
+
+def transcripts_in(state: Path) -> Path:
+    """Their folder, of the user's state folder."""
+    return state / "transcripts"
 
 
 def new_id() -> str:

@@ -12,15 +12,13 @@ from composer_inference.environment import state_dir
 from composer_lsp.agent.agent import Agent, Finished
 from composer_lsp.agent.command_rules import Permissions, RulesFile
 from composer_lsp.agent.commands import RuleError
+from composer_lsp.agent.configured import configured_agent
 from composer_lsp.agent.edits.change_set import FileChange, Snapshot
 from composer_lsp.agent.events import Event
-from composer_lsp.agent.mcp.configuration import of_settings
-from composer_lsp.agent.mcp.servers import tool_servers
 from composer_lsp.agent.prompt.system import Request
-from composer_lsp.agent.run_commands import CommandSettings, command_settings
 from composer_lsp.agent.selection import SelectionEditor
 from composer_lsp.agent.tools.context import ToolContext
-from composer_lsp.agent.transcript import Transcript, new_id
+from composer_lsp.agent.transcript import Transcript, new_id, transcripts_in
 from composer_lsp.agent.transcript_markdown import markdown
 from composer_lsp.agent.window_checkpoints import WindowCheckpoints
 from composer_lsp.agent.workspace.directory import read_snapshot
@@ -309,33 +307,26 @@ class Runs:
     # Below ---------------------------------------------------------------------------------------
 
     def _agent(self, workspace: EditorWorkspace) -> Agent:
-        return Agent(
-            workspace=workspace,
-            model=self._model,
-            transcripts=_transcripts(),
-            index=self._host.code_index,
-            ask_user=self._host.confirm,
-            commands=self._commands(workspace.paths.roots[0]),
-            guidance=self._host.settings.agent.guidance,
-            tool_servers=lambda emit: tool_servers(
-                [of_settings(self._host.settings.agent.mcp_servers)],
-                [Path(root) for root in workspace.paths.roots],
-                state_dir(),
-                self._approver if self._host.can_ask else None,
-                emit,
-            ),
-        )
-
-    def _commands(self, root: str) -> CommandSettings:
-        """The user's answers hold for the window's commands in the same workspace."""
-        permissions = self._permissions.get(root)
-        if permissions is None:
-            file = RulesFile.of(state_dir(), Path(root))
-            permissions = self._permissions[root] = Permissions(file, self._approver)
         try:
-            return command_settings(self._host.settings, permissions)
+            return configured_agent(
+                self._host.settings,
+                state_dir(),
+                workspace=workspace,
+                model=self._model,
+                index=self._host.code_index,
+                ask_user=self._host.confirm,
+                permissions=self._permissions_of(workspace.paths.roots[0]),
+                server_approver=self._approver if self._host.can_ask else None,
+            )
         except RuleError as error:
             raise RunError(f"the setting agent.commandRules: {error}") from error
+
+    def _permissions_of(self, root: str) -> Permissions:
+        """The user's answers hold for the window's commands in the same workspace."""
+        if root not in self._permissions:
+            file = RulesFile.of(state_dir(), Path(root))
+            self._permissions[root] = Permissions(file, self._approver)
+        return self._permissions[root]
 
     def _rewriter(self, workspace: EditorWorkspace) -> SelectionEditor:
         return SelectionEditor(workspace=workspace, model=self._model, transcripts=_transcripts())
@@ -419,8 +410,8 @@ class Runs:
             if change.moved_from is not None and now.file is None:
                 run.pending.add(change)
             elif text != change.after:
-                snapshot = Snapshot(file=now.file, version=now.version, mode=now.mode)
-                run.pending.write(change.path, snapshot, change.after)
+                left = replace(change, before=now.file, version=now.version)
+                run.pending.add(left if change.moved_from is None else _unmoved(left, now))
 
     def _placed_in(self, run: Run, change: FileChange, document: Document) -> PendingFile:
         key, of = (run.id, change.path), (document.version, change.after)
@@ -450,5 +441,10 @@ class Runs:
             del self._placed[key]
 
 
+def _unmoved(change: FileChange, now: Snapshot) -> FileChange:
+    """What is left of a change whose move was made."""
+    return replace(change, moved_from=None, mode=now.mode, link=now.link)
+
+
 def _transcripts() -> Path:
-    return state_dir() / "transcripts"
+    return transcripts_in(state_dir())

@@ -123,7 +123,11 @@ class EditorWorkspace:
                 f"no review can show what becomes of the link {links[0]}; accept it without one"
             )
         if self._client.has_document_changes and self._client.has_resource_operations:
-            by_editor = [each for each in carried if not _is_of_a_link(each)]
+            by_editor = [
+                each
+                for each in carried
+                if not _is_of_a_link(each) and (needs_confirmation or not _is_special(each))
+            ]
             texts = [each for change in by_editor for each in self._text_changes(change)]
             edit = workspace_edit(
                 texts,
@@ -235,6 +239,14 @@ def _is_of_a_link(change: FileChange) -> bool:
     """No edit of a protocol makes a link, and a moved one would lead elsewhere."""
     return change.makes_link is not None or (
         change.link is not None and change.moved_from is not None
+    )
+
+
+def _is_special(change: FileChange) -> bool:
+    """A new file with permissions, or in an encoding, that no editor would give it."""
+    form = change.like or TextFile(text="")
+    return change.before is None and (
+        change.mode is not None or form.encoding != "utf-8" or bool(form.bom)
     )
 
 
