@@ -87,7 +87,7 @@ class Window:
     async def apply_edit(self, edit: types.WorkspaceEdit, label: str) -> str | None:
         for change in edit.document_changes or ():
             if isinstance(change, types.DeleteFile):
-                Path(url2pathname(urlsplit(change.uri).path)).unlink()
+                _delete(change.uri)
                 continue
             assert isinstance(change, types.TextDocumentEdit)
             for each in reversed(change.edits):
@@ -96,6 +96,10 @@ class Window:
                 assert document is not None
                 document.buffer.replace(each.range.start, each.range.end, each.new_text)
         return None
+
+
+def _delete(uri: str) -> None:
+    Path(url2pathname(urlsplit(uri).path)).unlink()
 
 
 @pytest.fixture
