@@ -129,6 +129,7 @@ class AgentRun:
             # A third of the context or less, in code.
             self._context.max_result_chars = min(self._context.max_result_chars, room)
             outcome = await self._loop()
+            await self._state.note()
         except EngineError as error:
             outcome = Outcome(status="failed", text=str(error))
         except asyncio.CancelledError:

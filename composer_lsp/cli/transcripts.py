@@ -169,6 +169,7 @@ def _all() -> "Iterator[Transcript]":
 
 def _paths() -> list[Path]:
     from composer_inference.environment import state_dir
+    from composer_lsp.agent.transcript import transcripts_in
 
     # Ids sort by time.
-    return sorted((state_dir() / "transcripts").glob("*.jsonl"), reverse=True)
+    return sorted(transcripts_in(state_dir()).glob("*.jsonl"), reverse=True)
