@@ -88,9 +88,10 @@ def test_a_line_is_left_of_each_turn_that_leaves() -> None:
 def test_lines_of_turns_that_left_before_stay_while_there_is_room() -> None:
     kept = fitted([SYSTEM, REQUEST, *turns(range(40))], 3000)
     first = kept[2]["content"].splitlines()
-    again = fitted([*kept, *turns(range(40, 54))], 3000)
+    again = fitted([*kept, *turns(range(40, 55))], 3000)
     lines = again[2]["content"].splitlines()
-    assert lines.count(NOTE) == 1
+    assert lines[0] == NOTE
+    assert all(line.startswith("- you called read_file") for line in lines[1:])
     assert set(lines) & set(first[1:])
     assert lines[-1] not in first
     assert [each for each in again if NOTE in str(each["content"])] == [again[2]]
