@@ -49,6 +49,8 @@ class Started:
     """Of the run, when it was started: later ones it has not seen."""
     is_told: bool = False
     """That it has ended."""
+    said: str = ""
+    """The end of what was read of its output."""
 
 
 class RunCommands:

@@ -18,6 +18,7 @@ from composer_lsp.agent.commands import (
 from composer_lsp.agent.commands.output import Output
 from composer_lsp.agent.ledger import CommandRun
 from composer_lsp.agent.run_commands import RunCommands, Started
+from composer_lsp.agent.testing_output import ran_no_test
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.git_secrets import secret_that_git_may_show
 from composer_lsp.agent.tools.staging import (
@@ -33,6 +34,8 @@ from composer_lsp.agent.tools.tool import ToolError, tool
 MAX_OUTPUT_BYTES = 16_000
 """Of one result: some 5,000 tokens."""
 MAX_TIMEOUT_S = 3600
+_MAX_SAID_CHARS = 200_000
+"""Of a command in the background, in which it is looked for tests that ran."""
 
 
 @tool(only_reads=False)
@@ -75,7 +78,7 @@ async def run_command(
         raise ToolError(_refusal(error, runner)) from error
     for notice in notices(context, result):
         commands.notice(notice)
-    notes += _count(context, command, result)
+    notes += _count(context, command, result, result.output)
     notes += await take_changes(context, result)
     notes += await changed_on_disk(context, before)
     return "\n".join([_headline(result), _output(result.output), *notes])
@@ -156,24 +159,28 @@ async def _folder(context: ToolContext, cwd: str) -> Path:
 
 def _told(context: ToolContext, status: BackgroundCommand, text: str) -> str:
     result = status.result
+    started = _commands(context).started[status.id]
+    started.said = (started.said + text)[-_MAX_SAID_CHARS:]
     if result is None:
         return "\n".join(["It runs.", _output(text)])
-    started = _commands(context).started[status.id]
     notes: list[str] = []
     if not started.is_told:
         started.is_told = True
         if started.num_edits == context.ledger.num_edits:
-            notes = _count(context, started.line, result)
+            notes = _count(context, started.line, result, started.said)
     return "\n".join([_headline(result), _output(text), *notes])
 
 
-def _count(context: ToolContext, line: str, result: CommandResult) -> list[str]:
+def _count(context: ToolContext, line: str, result: CommandResult, said: str) -> list[str]:
     """Before what it changed counts: that comes after what it has shown."""
-    run = CommandRun(line, result.exit_code if result.ended == "exited" else None)
+    exit_code = result.exit_code if result.ended == "exited" else None
+    run = CommandRun(line, exit_code, ran_none=ran_no_test(said))
     context.ledger.ran(run)
-    if run.is_test and not run.tells_of_tests:
+    if not run.is_test:
+        return []
+    if not run.tells_of_tests:
         return ["[its exit code is not that of the tests; run them by themselves]"]
-    return []
+    return ["[no test ran, so that nothing is shown to pass]"] if run.ran_none else []
 
 
 def _headline(result: CommandResult) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from composer_lsp.agent.command_rules import Permissions, RulesFile
 from composer_lsp.agent.commands import Answer, CommandRunner, Question, Rule
 from composer_lsp.agent.commands.bubblewrap import Bubblewrap
 from composer_lsp.agent.events import CallEvent, Event, NoticeEvent, OutputEvent, ResultEvent
+from composer_lsp.agent.model import Delta
 from composer_lsp.agent.prompt.system import Mode, Request
 from composer_lsp.agent.run import Outcome
 from composer_lsp.agent.run_commands import CommandSettings
@@ -40,6 +41,21 @@ class User:
     async def approve(self, question: Question) -> Answer:
         self.asked.append(question)
         return self.answer
+
+
+class PatientModel(ScriptedModel):
+    """Says nothing more while a command in the background runs."""
+
+    context: ToolContext
+
+    async def reply(self, *args: Any, **arguments: Any) -> AsyncGenerator[Delta, None]:
+        commands = self.context.commands
+        background = (await commands.runner()).background if commands and commands.started else None
+        async with asyncio.timeout(LIMIT_S):
+            while background and any(each.is_running for each in background.list()):
+                await asyncio.sleep(0.01)
+        async for delta in super().reply(*args, **arguments):
+            yield delta
 
 
 class UnsavedWorkspace(DirectoryWorkspace):
@@ -95,9 +111,11 @@ class Starter:
         ask_user: Callable[[str], Awaitable[bool]] | None = None,
         can_apply: bool = False,
         on_event: Callable[[Event], None] = lambda event: None,
+        waits: bool = False,
     ) -> Ran:
+        """`waits`: for the ends of commands in the background."""
         self.monkeypatch.setenv("PATH", path)
-        model = ScriptedModel(*replies)
+        model = PatientModel(*replies) if waits else ScriptedModel(*replies)
         workspace = UnsavedWorkspace(Paths([self.root]))
         workspace.texts = unsaved or {}
         agent = Agent(
@@ -111,6 +129,8 @@ class Starter:
             ),
         )
         context = agent.context()
+        if isinstance(model, PatientModel):
+            model.context = context
 
         async def apply() -> None:
             changes = list(context.changes.changes())
@@ -658,6 +678,26 @@ async def test_tests_pass_may_not_be_said(run: Starter, replies: tuple[Said, ...
         allow=(".venv/bin/pytest", "also/.venv/bin/pytest", "sh *"),
         ask_user=agree,
     )
+    (problem,) = ran.outcome.problems
+    assert problem.why == "no test command has passed since the last edit"
+
+
+@pytest.mark.parametrize("background", [False, True])
+async def test_tests_pass_may_not_be_said_when_none_ran(
+    run: Starter, bubblewrap: Bubblewrap, background: bool
+) -> None:
+    program = run.root / ".venv/bin/go"
+    program.write_text(
+        "#!/bin/sh\necho 'testing: warning: no tests to run'\n"
+        "printf 'PASS\\nok  \\texample.com/a\\t0.002s [no tests to run]\\n'\n"
+    )
+    program.chmod(0o755)
+    line = ".venv/bin/go test -run XX ./..."
+    claim = "All tests pass."
+    said = [command(line, background=background)]
+    said += [[("read_output", {"id": "bg1"})]] if background else []
+    ran = await run(EDIT, *said, claim, claim, allow=(".venv/bin/go *",), waits=background)
+    assert "[no test ran, so that nothing is shown to pass]" in ran.result
     (problem,) = ran.outcome.problems
     assert problem.why == "no test command has passed since the last edit"
 
