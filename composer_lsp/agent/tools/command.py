@@ -122,10 +122,10 @@ async def _ask_about_secrets(context: ToolContext, command: str, folder: Path) -
     secret = await asyncio.to_thread(secret_that_git_may_show, command, folder)
     if secret is None:
         return
-    question = f"Git knows {secret}, which is hidden from the agent. Run `{command}` all the same?"
-    if not await context.ask_user(question):
+    what = f"{secret.what}, which {'is' if secret.is_known else 'may be'} hidden from"
+    if not await context.ask_user(f"Git knows {what} the agent. Run `{command}` all the same?"):
         raise ToolError(
-            f"not run: git could show {secret}, which is hidden from you, and the user did not "
+            f"not run: git could show {what} you, and the user did not "
             "allow it; name the files that you want: git diff -- FILE"
         )
 

@@ -2,12 +2,22 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from composer_index.ignores import ComposerIgnore, is_secret_path
 from composer_index.ignores.git import GitError, output
 
 _HISTORY_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    what: str
+    """The file's path; or words for what may be one: an object that no path leads to, or that is not
+    known before a line runs."""
+    is_known: bool = True
+    """It is a hidden file."""
 
 
 class GitObjects:
@@ -32,7 +42,7 @@ class GitObjects:
         leads to."""
         return filter(self._is_hidden, self._known())
 
-    def hidden_behind(self, names: Iterable[str]) -> str | None:
+    def hidden_behind(self, names: Iterable[str]) -> Secret | None:
         """What of revisions and objects is one: a blob without its path, or a tree or an unknown
         commit with something hidden in it."""
         if not self._top:
@@ -41,13 +51,13 @@ class GitObjects:
         for name, kind in zip(named, self._kinds(named), strict=True):
             _, colon, path = name.partition(":")
             if kind == "ambiguous" or (kind == "blob" and not (colon and path)):
-                return f"the file behind {name}"
+                return Secret(f"the file behind {name}", is_known=False)
             if kind == "blob" and self._is_hidden(path.removeprefix("./")):
-                return path
+                return Secret(path)
             if kind in ("commit", "tree"):
                 for found in self._names_in(name, kind):
                     if self._is_hidden(found):
-                        return found
+                        return Secret(found)
         return None
 
     def _is_hidden(self, path: str) -> bool:

@@ -13,13 +13,12 @@ from composer_lsp.agent.commands import parse
 from composer_lsp.agent.commands.command import Program
 from composer_lsp.agent.commands.git_command import GitCommand
 from composer_lsp.agent.commands.words import Word
-from composer_lsp.agent.tools.git_objects import GitObjects
+from composer_lsp.agent.tools.git_objects import GitObjects, Secret
 
 
-def secret_that_git_may_show(line: str, folder: Path) -> str | None:
+def secret_that_git_may_show(line: str, folder: Path) -> Secret | None:
     """A hidden file whose text git may print when the line runs in `folder`: in the index, in the
-    last commit, or in any that a branch or a reflog leads to. Or words for what may be one: an
-    object that no path leads to, or that is not known before the line runs. Asks git: 10 ms and
+    last commit, or in any that a branch or a reflog leads to; or what may be one. Asks git: 10 ms and
     more, up to seconds."""
     command = parse(line)
     calls = [call for each in command.programs if (call := GitCommand.of(each)) is not None]
@@ -29,14 +28,14 @@ def secret_that_git_may_show(line: str, folder: Path) -> str | None:
         return None
     for call in shown:
         if call.unknown is not None:
-            return call.unknown
+            return Secret(call.unknown, is_known=False)
     assigned = (*command.assignments, *(item for call in calls for item in call.assignments))
     # Names and settings make a command show what its own words do not.
     trusts_paths = not naming and not any(item.name.startswith("GIT_") for item in assigned)
     try:
         folders = list(dict.fromkeys(_folders(command.programs, folder)))
     except _UnknownFolderError as error:
-        return str(error)
+        return Secret(str(error), is_known=False)
     for each in folders:
         objects = GitObjects(each)
         found = objects.hidden_behind(name for call in (*shown, *naming) for name in call.names)
@@ -49,11 +48,11 @@ def secret_that_git_may_show(line: str, folder: Path) -> str | None:
 
 def _secret_of(
     objects: GitObjects, folder: Path, calls: Iterable[GitCommand], *, trusts_paths: bool
-) -> str | None:
+) -> Secret | None:
     for path in objects.hidden():
         secret = objects.absolute(path)
         if not (trusts_paths and all(call.is_kept_from(secret, folder) for call in calls)):
-            return path
+            return Secret(path)
     return None
 
 

@@ -366,8 +366,15 @@ async def test_git_shows_no_secret_of_its_history_unless_the_user_says_so(
 
     ran = await run(command("git log -p"), "Done.", ask_user=agree)
     assert "hunter2" in ran.result
+    done = await asyncio.create_subprocess_exec(
+        *("git", "-C", str(run.root), "rev-parse", "HEAD:a.py"), stdout=asyncio.subprocess.PIPE
+    )
+    blob = (await done.communicate())[0].decode().strip()
+    await run(command(f"git cat-file -p {blob}"), "Done.", ask_user=agree)
     assert asked == [
-        "Git knows .env, which is hidden from the agent. Run `git log -p` all the same?"
+        "Git knows .env, which is hidden from the agent. Run `git log -p` all the same?",
+        f"Git knows the file behind {blob}, which may be hidden from the agent. "
+        f"Run `git cat-file -p {blob}` all the same?",
     ]
 
 

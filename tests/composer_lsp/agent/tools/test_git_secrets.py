@@ -2,8 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from composer_lsp.agent.tools.git_secrets import secret_that_git_may_show as shown
+from composer_lsp.agent.tools.git_secrets import secret_that_git_may_show
 from tests.composer_index.files.trees import repository, run_git, write
+
+
+def shown(line: str, folder: Path) -> str | None:
+    secret = secret_that_git_may_show(line, folder)
+    return None if secret is None else secret.what
 
 
 @pytest.fixture
