@@ -159,6 +159,16 @@ class Transcript:
     def last(self, kind: str) -> Mapping[str, Any] | None:
         return next((entry for entry in reversed(self.entries) if entry["kind"] == kind), None)
 
+    @property
+    def status(self) -> str:
+        """How the run ended; `running`, or `cut off` where nobody writes it any more. On Windows nobody
+        can tell the two apart, and it is `cut off`."""
+        kinds = ("end", "resumed")
+        entry = next((each for each in reversed(self.entries) if each["kind"] in kinds), None)
+        if entry is not None and entry["kind"] == "end":
+            return entry["status"]
+        return "running" if self.path is not None and _is_locked(self.path) else "cut off"
+
     def add_message(self, message: Message, reply: Reply | None = None) -> None:
         entry: dict[str, Any] = {"message": dict(message)}
         if reply is not None:
@@ -255,18 +265,30 @@ def new_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
 
 
-def _lock(file: IO[str]) -> None:
+def _lock(file: IO[str], *, shared: bool = False) -> None:
     """Until it is closed. Raises: BlockingIOError where it is locked."""
     if sys.platform == "win32":
         return
     import fcntl
 
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         raise
     except OSError as error:  # a file system without locks
         logger.warning("%s cannot be locked: %s", file.name, error.strerror)
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether a run has it open."""
+    try:
+        with path.open() as file:
+            _lock(file, shared=True)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _objects(path: Path) -> Iterator[dict[str, Any]]:

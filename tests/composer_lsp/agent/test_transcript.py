@@ -1,4 +1,5 @@
 import os
+import sys
 from pathlib import Path
 from typing import IO
 
@@ -120,3 +121,21 @@ def test_one_that_is_being_written_is_not_written_by_another(tmp_path: Path) -> 
         first.add_verdict("a", accepted=[0], rejected=[])
     second.close()
     first.add_verdict("a", accepted=[0], rejected=[])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks there")
+def test_tells_a_run_that_goes_on_from_one_that_was_cut_off(path: Path) -> None:
+    def status() -> str:
+        return Transcript.read(path).status
+
+    assert status() == "cut off"
+    writing = Transcript.read(path)
+    with writing.held():
+        assert status() == "running"
+        writing.add("end", status="finished", text="", problems=[])
+        assert status() == "finished"
+    assert status() == "finished"
+    with writing.held():
+        writing.add("resumed", request="And?")
+        assert status() == "running"
+    assert status() == "cut off"
