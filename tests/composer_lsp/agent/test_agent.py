@@ -12,7 +12,7 @@ import pytest
 from composer_lsp.agent.agent import Agent, Finished
 from composer_lsp.agent.events import Event
 from composer_lsp.agent.guidance import is_small
-from composer_lsp.agent.model import Delta, Token
+from composer_lsp.agent.model import Delta, Message, Token
 from composer_lsp.agent.prompt.system import Mode, Request
 from composer_lsp.agent.transcript import Transcript
 from composer_lsp.agent.workspace.directory import DirectoryWorkspace
@@ -77,6 +77,27 @@ def test_a_transcript_has_the_id_that_was_given(root: Path, tmp_path: Path) -> N
     finished, _, _ = run(root, tmp_path, "ask", "`helper` does (src/util.py:1).")
     assert finished.transcript.header.id == "mine"
     assert (tmp_path / "transcripts" / "mine.jsonl").is_file()
+
+
+def test_what_comes_first_is_the_same_in_each_run(root: Path, tmp_path: Path) -> None:
+    """So that the engine's cache of the prompt holds from one run to the next."""
+    (root / "AGENTS.md").write_text("Write tests first.\n")
+
+    def begun(text: str) -> tuple[Message, Sequence[Mapping[str, Any]]]:
+        model = ScriptedModel("Done.")
+        agent = Agent(
+            workspace=DirectoryWorkspace(Paths([root])),
+            model=model,
+            transcripts=tmp_path / "transcripts",
+        )
+        finished = asyncio.run(agent.run(Request(mode="edit", text=text), lambda event: None))
+        (tools,) = (each for each in finished.transcript.entries if each["kind"] == "tools")
+        return model.requests[0][0], tools["definitions"]
+
+    first = begun("One.")
+    (root / "src/app.py").write_text("import os\n")
+    assert begun("Two.") == first
+    assert "Write tests first." in first[0]["content"]
 
 
 class Sampled(ScriptedModel):

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +224,20 @@ def test_empty_answers_are_not_taken_for_answers(run: Run) -> None:
     assert run("", "  ", "").outcome == Outcome(
         status="failed", text="The model answers with nothing."
     )
+
+
+def test_each_request_begins_with_the_one_before(run: Run) -> None:
+    """So that the engine's cache of the prompt holds what it has read."""
+    ran = run(
+        [("read_file", {"path": "a.py"}), ("list_files", {})],
+        [("edit_file", {"path": "a.py", "edits": [{"old": "1", "new": "2"}]})],
+        [("reed_file", {})],
+        "See b.py:7.",
+        "It is done.",
+    )
+    requests = ran.model.requests
+    assert len(requests) == 5
+    assert all(after[: len(before)] == before for before, after in pairwise(requests))
 
 
 def test_old_results_are_shortened_when_the_window_fills(run: Run, tmp_path: Path) -> None:
