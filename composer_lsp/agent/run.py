@@ -33,6 +33,9 @@ logger = logging.getLogger(__name__)
 
 Status = Literal["finished", "stuck", "limit", "failed", "stopped"]
 
+MAX_SUMMARY_LINES = 8
+"""Of what is said at the end of a run that has changed something."""
+
 _RETRIED = (TruncatedStreamError, UnreachableError, OverloadedError)
 """The engine died or is busy; the same question may be answered by the next one."""
 
@@ -221,7 +224,7 @@ class AgentRun:
             await self._after_edits()
         await self._state.note()
         if self._context.summary is not None:
-            return await self._judged(self._context.summary)
+            return await self._judged(self._context.summary, max_lines=MAX_SUMMARY_LINES)
         if reply.finish_reason == "length" and results[-1].is_malformed:
             self._tell(
                 "Your answer was cut before the call had ended. Do it in smaller steps: a part of a "
@@ -269,22 +272,34 @@ class AgentRun:
         self._tell("Your answer was cut. Do not repeat it: go on, more briefly.")
         return None
 
-    async def _judged(self, text: str) -> Outcome | None:
-        """The outcome, unless claims do not hold that the model was not told of yet."""
+    async def _judged(self, text: str, *, max_lines: int | None = None) -> Outcome | None:
+        """The outcome, unless something is wrong with it that the model was not told of yet: claims
+        that do not hold, or after changes more lines than a summary has. `max_lines`: more are cut."""
         problems = await check_claims(text, self._context)
-        if not problems or self._was_mended:
+        num_lines = len(text.splitlines())
+        is_long = self._context.ledger.num_edits > 0 and num_lines > MAX_SUMMARY_LINES
+        if self._was_mended or not (problems or is_long):
             for problem in problems:
                 self._emit(NoticeEvent(f"not shown to be true: {problem.claim} ({problem.why})"))
+            if max_lines is not None and num_lines > max_lines:
+                text = "\n".join([*text.splitlines()[:max_lines], "…"])
             text += await self._places(text)
             return Outcome(status="finished", text=text, problems=tuple(problems))
         self._was_mended = True
         self._context.summary = None
-        listed = "\n".join(f"- {problem.claim}: {problem.why}" for problem in problems)
-        content = (
-            "These claims do not hold. Look it up or run it, or leave the claim out, and answer "
-            f"again:\n{listed}"
-        )
-        self._tell(content)
+        told: list[str] = []
+        if problems:
+            listed = "\n".join(f"- {problem.claim}: {problem.why}" for problem in problems)
+            told.append(
+                "These claims do not hold. Look it up or run it, or leave the claim out, and answer "
+                f"again:\n{listed}"
+            )
+        if is_long:
+            told.append(
+                f"Your summary has {num_lines} lines. The user sees the changes themselves: say what was "
+                f"done in a few lines, at most {MAX_SUMMARY_LINES}."
+            )
+        self._tell("\n\n".join(told))
         return None
 
     async def _places(self, text: str) -> str:

@@ -148,6 +148,26 @@ def test_a_claim_without_evidence_is_sent_back_once_and_then_marked(run: Run) ->
     assert ran.notices == ["not shown to be true: a.py:2 (these lines were not read in this run)"]
 
 
+CHANGE: Said = [("edit_file", {"path": "a.py", "edits": [{"old": "1", "new": "2"}]})]
+LINES = "\n".join(f"Line {number}." for number in range(1, 21))
+
+
+def test_a_long_summary_is_sent_back_once_and_then_cut(run: Run) -> None:
+    ran = run(CHANGE, [("finish", {"summary": LINES})], [("finish", {"summary": "Done."})])
+    assert "Your summary has 20 lines." in ran.model.requests[2][-1]["content"]
+    assert ran.outcome.text == "Done."
+    ran = run(CHANGE, [("finish", {"summary": LINES})], [("finish", {"summary": LINES})])
+    assert ran.outcome.text.splitlines()[-2:] == ["Line 8.", "…"]
+
+
+def test_a_long_answer_is_no_summary_where_nothing_was_changed(run: Run) -> None:
+    ran = run([("read_file", {"path": "a.py"})], LINES)
+    assert ran.outcome.text == LINES
+    ran = run(CHANGE, LINES, LINES)
+    assert "Your summary has 20 lines." in ran.model.requests[2][-1]["content"]
+    assert ran.outcome.text == LINES
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "error"),
     [
