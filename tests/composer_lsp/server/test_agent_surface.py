@@ -285,6 +285,21 @@ async def test_a_client_that_knows_no_progress_gets_its_answer(
         assert shown["message"] == "Composer: It is 1."
 
 
+async def test_open_files_are_named_the_last_used_first(
+    open_window: OpenWindow, root: Path
+) -> None:
+    reads: Said = [("read_file", {"path": "shop.py"})]
+    names = [f"file{number}.py" for number in range(40)]
+    async with open_window(reads, "ok") as (client, chat):
+        for name in names:
+            client.open((root / name).as_uri(), "x")
+        client.change((root / names[3]).as_uri(), 2, {"text": "y"})
+        await client.command("composer.ask", "What?")
+        asked = chat.requests[0]["messages"][1]["content"]
+        newest = [names[3], *(name for name in reversed(names) if name != names[3])]
+        assert f"Open files: {', '.join(newest[:30])}\n" in asked
+
+
 async def test_secret_files_that_are_open_are_not_named(
     open_window: OpenWindow, root: Path
 ) -> None:
