@@ -9,7 +9,7 @@ import pytest
 
 from tests.composer_lsp.server.agent_window import EDITOR, PLAIN, Buffers, OpenWindow, span
 from tests.composer_lsp.server.conftest import StartFake
-from tests.support.chat_server import HANG, Cut, Refusal, Said
+from tests.support.chat_server import DIES, HANG, Cut, Refusal, Said
 from tests.support.lsp import LIMIT_S, UNKNOWN_METHOD, LspClient, LspError
 
 TEXT = "import os\n\n\ndef price():\n    return 1\n\n\ndef tax():\n    return 2\n"
@@ -106,6 +106,32 @@ async def test_a_selection_ends_before_a_line_that_it_only_touches(
         client.open(uri, TEXT)
         await client.command("composer.explain", None, {"uri": uri, "range": PRICE})
         assert "has selected shop.py:4-5:" in chat.requests[0]["messages"][1]["content"]
+
+
+EDIT: Said = [("edit_file", {"path": "shop.py", "edits": [{"old": "1", "new": "100"}]})]
+
+
+async def test_an_engine_that_dies_leaves_the_edits_pending(
+    open_window: OpenWindow, root: Path
+) -> None:
+    async with open_window(EDIT, DIES, DIES, DIES) as (client, _):
+        buffers = Buffers(client)
+        uri = buffers.open(root / "shop.py", TEXT)
+        run = await client.command("composer.edit", "Raise the price.")
+        assert run["state"] == "failed"
+        assert [change["path"] for change in run["changes"]] == ["shop.py"]
+        notices = [each for each in client.all("composer/agent") if each["kind"] == "notice"]
+        assert len(notices) == 2
+        assert all(each["text"].endswith("; asking again") for each in notices)
+        await client.command("composer.accept", run["run"])
+        assert buffers.texts[uri] == TEXT.replace("1", "100")
+
+
+async def test_an_engine_that_dies_once_is_asked_again(open_window: OpenWindow, root: Path) -> None:
+    async with open_window(EDIT, DIES, [("finish", {"summary": "Raised."})]) as (client, chat):
+        run = await client.command("composer.edit", "Raise the price.")
+        assert (run["state"], run["text"]) == ("finished", "Raised.")
+        assert chat.requests[1]["messages"] == chat.requests[2]["messages"]
 
 
 async def test_a_plan_is_carried_out(open_window: OpenWindow, root: Path) -> None:
