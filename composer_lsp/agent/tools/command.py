@@ -34,6 +34,7 @@ from composer_lsp.agent.tools.tool import ToolError, tool
 MAX_OUTPUT_BYTES = 16_000
 """Of one result: some 5,000 tokens."""
 MAX_TIMEOUT_S = 3600
+_KEPT = "What it changes counts once you see its end or stop it, and is lost if the run ends first."
 _MAX_SAID_CHARS = 200_000
 """Of a command in the background, in which it is looked for tests that ran."""
 
@@ -45,7 +46,7 @@ async def run_command(
     cwd: Annotated[str, "a folder of the workspace"] = ".",
     timeout_s: Annotated[int | None, "seconds, after which it is ended"] = None,
     background: Annotated[
-        bool, "for a server: go on while it runs; read_output reads it, and what it changes is lost"
+        bool, "for a server: go on while it runs; read_output reads it, stop_command ends it"
     ] = False,
     network: Annotated[bool, "it needs the network; the user is asked"] = False,
 ) -> str:
@@ -60,9 +61,15 @@ async def run_command(
     wanted = Access(network=network)
     try:
         if background:
+            before = await stamps(context, runner)
             id = await runner.start(command, folder, staged=staged, wanted=wanted)
-            commands.started[id] = Started(line=command, num_edits=context.ledger.num_edits)
-            told = f"Started as {id}: read_output reads it, and it ends with the run."
+            commands.started[id] = Started(
+                line=command,
+                num_edits=context.ledger.num_edits,
+                staged=staged,
+                stamps=before,
+            )
+            told = f"Started as {id}: read_output reads it, and it ends with the run. {_KEPT}"
             return "\n".join([told, *notes])
         before = await stamps(context, runner)
         result = await runner.run(
@@ -92,19 +99,19 @@ async def read_output(context: ToolContext, id: Annotated[str, "as run_command g
         text, status = await background.read(id)
     except (BackgroundError, SandboxError) as error:
         raise ToolError(str(error)) from error
-    return _told(context, status, text)
+    return await _told(context, status, text)
 
 
 @tool(only_reads=False)
 async def stop_command(context: ToolContext, id: Annotated[str, "as run_command gave it"]) -> str:
-    """End a command in the background."""
+    """End a command in the background; what it changed counts as yours then."""
     background = (await _commands(context).runner()).background
     try:
         await background.stop(id)
         text, status = await background.read(id)
     except (BackgroundError, SandboxError) as error:
         raise ToolError(str(error)) from error
-    return _told(context, status, text)
+    return await _told(context, status, text)
 
 
 def _check(command: str, timeout_s: int | None) -> None:
@@ -157,9 +164,10 @@ async def _folder(context: ToolContext, cwd: str) -> Path:
     return folder
 
 
-def _told(context: ToolContext, status: BackgroundCommand, text: str) -> str:
+async def _told(context: ToolContext, status: BackgroundCommand, text: str) -> str:
     result = status.result
-    started = _commands(context).started[status.id]
+    commands = _commands(context)
+    started = commands.started[status.id]
     started.said = (started.said + text)[-_MAX_SAID_CHARS:]
     if result is None:
         return "\n".join(["It runs.", _output(text)])
@@ -168,7 +176,24 @@ def _told(context: ToolContext, status: BackgroundCommand, text: str) -> str:
         started.is_told = True
         if started.num_edits == context.ledger.num_edits:
             notes = _count(context, started.line, result, started.said)
+        notes += await _take(context, status.id, started, result)
     return "\n".join([_headline(result), _output(text), *notes])
+
+
+async def _take(
+    context: ToolContext, id: str, started: Started, result: CommandResult
+) -> list[str]:
+    """What a command in the background changed."""
+    commands = _commands(context)
+    runner = await commands.runner()
+    try:
+        result = await runner.taken(id, result, partial(ask_to_take, context))
+    except SandboxError as error:
+        return [f"[{error}]"]
+    for notice in notices(context, result):
+        commands.notice(notice)
+    notes = await take_changes(context, result, seen=started.staged)
+    return notes + await changed_on_disk(context, started.stamps)
 
 
 def _count(context: ToolContext, line: str, result: CommandResult, said: str) -> list[str]:

@@ -626,6 +626,53 @@ async def test_a_file_of_another_encoding_keeps_it(run: Starter) -> None:
 
 
 @pytest.mark.usefixtures("staging")
+async def test_what_a_command_in_the_background_changes_is_staged_at_its_end(run: Starter) -> None:
+    script = run.script("echo 1 > b.py; echo 'one = 1' > a.py")
+    ran = await run(
+        command(script, background=True),
+        [("read_output", {"id": "bg1"})],
+        [("stop_command", {"id": "bg1"})],
+        "Done.",
+        allow=("sh *",),
+        waits=True,
+    )
+    assert "[it changed, as if you had: a.py, b.py]" in ran.results[1]
+    assert "it changed" not in ran.results[2]
+    assert {change.path: change.after for change in ran.context.changes.changes()} == {
+        "a.py": "one = 1\n",
+        "b.py": "1\n",
+    }
+
+
+@pytest.mark.usefixtures("staging")
+async def test_what_was_edited_while_a_command_ran_stays(run: Starter) -> None:
+    script = run.script("echo 'one = 1' > a.py; touch /tmp/up; sleep 98765.007")
+    wait = run.script("until [ -e /tmp/up ]; do sleep 0.02; done")
+    ran = await run(
+        command(script, background=True),
+        command(wait),
+        EDIT,
+        [("stop_command", {"id": "bg1"})],
+        "Done.",
+        allow=("sh *",),
+    )
+    assert "[left out, and nowhere now: a.py (it was edited while the command ran)]" in ran.result
+    assert ran.context.changes.text("a.py") == "def one():\n    return 2\n"
+
+
+@pytest.mark.usefixtures("staging")
+async def test_what_is_dropped_at_the_end_of_the_run_is_told(run: Starter) -> None:
+    script = run.script("echo 'one = 1' > a.py; touch /tmp/up; sleep 98765.008")
+    wait = run.script("until [ -e /tmp/up ]; do sleep 0.02; done")
+    ran = await run(command(script, background=True), command(wait), "Done.", allow=("sh *",))
+    assert not ran.context.changes
+    notices = [each.text for each in ran.events if isinstance(each, NoticeEvent)]
+    assert notices == [
+        f"What `{script}` did in the background is dropped, since the run ended before it: a.py."
+    ]
+
+
+@pytest.mark.usefixtures("staging")
 async def test_permissions_alone_are_asked_about(run: Starter) -> None:
     asked: list[str] = []
 
@@ -732,6 +779,19 @@ async def test_a_test_in_the_background_knows_nothing_of_later_edits(
 
 
 # --- Commands that see the disk alone -----------------------------------------------------------
+
+
+async def test_what_one_in_the_background_changes_on_the_disk_is_told(run: Starter) -> None:
+    ran = await run(
+        command("sh change.sh", background=True),
+        [("read_output", {"id": "bg1"})],
+        "Done.",
+        user=User("once"),
+        path=run.no_bubblewrap,
+        waits=True,
+    )
+    assert "[on the disk, these files were changed: b.py]" in ran.result
+    assert (run.root / "b.py").read_text() == "1\n"
 
 
 async def test_pending_changes_are_applied_first_if_the_user_agrees(run: Starter) -> None:
