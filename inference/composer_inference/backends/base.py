@@ -18,7 +18,6 @@ class Capability(Enum):
     DRAFT_TEXT = "draft_text"
     STEPWISE_PREEMPTION = "stepwise_preemption"
     GRAMMAR = "grammar"
-    WEIGHT_RELOAD = "weight_reload"
     LOGPROBS = "logprobs"
     EMBED = "embed"
     RERANK = "rerank"
