@@ -12,6 +12,7 @@ from composer_lsp.agent.events import Event
 from composer_lsp.agent.prompt.system import Request
 from composer_lsp.agent.transcript import Transcript, new_id, transcripts_in
 from composer_lsp.agent.transcript_markdown import markdown
+from composer_lsp.agent.workspace.paths import Paths
 from composer_lsp.server.agent.changes import Changes
 from composer_lsp.server.agent.host import AgentHost, open_workspace
 from composer_lsp.server.agent.pending import PendingFile, pending_file
@@ -143,16 +144,17 @@ class Runs:
         return await self._changes.undo(open_workspace(self._host, self._client))
 
     def pending_in(self, document: Document) -> Sequence[PendingFile]:
-        """What runs that have ended would change in an open document."""
+        """What runs that have ended would change in an open document, of a link also in the file that it
+        leads to."""
         path = local_path(document.uri)
         if path is None:
             return ()
         return [
             self._placed_in(run, change, document)
             for run in self._runs.values()
-            if run.task.done() and (place := run.workspace.paths.of_absolute(path)) is not None
+            if run.task.done() and (names := _names(run.workspace.paths, path))
             for change in run.pending.changes()
-            if place.path == (change.moved_from or change.path)
+            if (change.moved_from or change.path) in names
         ]
 
     def described(self, id: str) -> Mapping[str, Any]:
@@ -208,6 +210,12 @@ class Runs:
             del self._runs[id]
         for key in [key for key in self._placed if key[0] not in self._runs]:
             del self._placed[key]
+
+
+def _names(paths: Paths, absolute: str) -> set[str]:
+    """None of a file outside of the workspace."""
+    place = paths.of_absolute(absolute)
+    return set() if place is None else {place.path, paths.followed(place).path}
 
 
 def _transcripts() -> Path:

@@ -93,6 +93,23 @@ async def test_lenses_stay_with_their_lines_or_vanish(open_window: OpenWindow, r
         assert drawn(await lenses(client, path)) == [*ALL, *pair(13)]
 
 
+async def test_a_document_that_was_opened_by_a_link_has_lenses(
+    open_window: OpenWindow, root: Path
+) -> None:
+    link = root / "link.py"
+    link.symlink_to("shop.py")
+    async with open_window(EDIT, DONE) as (client, _):
+        buffers = Buffers(client)
+        uri = buffers.open(link, TEXT)
+        await client.command("composer.edit", "Raise it.")
+        found = await lenses(client, link)
+        assert drawn(found) == [*ALL, *pair(3), *pair(12)]
+        first = lens(found, 3, "Accept")
+        await client.command(first["command"], *first["arguments"])
+        assert buffers.texts[uri] == changed(TEXT, 3)
+        assert drawn(await lenses(client, link))[2:] == pair(12)
+
+
 async def test_one_hunk_is_accepted_in_a_document_that_moved_on(
     open_window: OpenWindow, root: Path
 ) -> None:
