@@ -45,6 +45,7 @@ class GitState:
 
 
 async def read_git(root: str) -> GitState:
+    """Of the repository that a folder lies in. Asks git several times."""
     try:
         off = filters_off(await _git(root, *SETTING_NAMES))
     except GitError:

@@ -77,6 +77,8 @@ class Transcript:
     def begin(
         cls, folder: Path, header: Header, on_loss: Callable[[str], None] = _log
     ) -> "Transcript":
+        """A new file, `ID.jsonl`, locked until `close`. Where it cannot be written, `on_loss` is told and
+        it is kept in memory alone."""
         path = folder / f"{header.id}.jsonl"
         transcript = cls(header=header, path=path, on_loss=on_loss)
         try:
@@ -176,6 +178,7 @@ class Transcript:
         self.add("message", **entry)
 
     def add_changes(self, changes: Sequence[FileChange]) -> None:
+        """All that is staged now: the last of these entries holds."""
         self.add(
             "changes",
             files=[
