@@ -11,6 +11,7 @@ from typing import Any, Literal
 from composer_lsp.agent.arguments import canonical
 from composer_lsp.agent.calls import CallRunner, Result
 from composer_lsp.agent.compaction import Compactor
+from composer_lsp.agent.doubtful_answer import doubts
 from composer_lsp.agent.events import EditsEvent, Event, NoticeEvent, PlanEvent, TextEvent
 from composer_lsp.agent.evidence import Problem, check_claims, places_of_names
 from composer_lsp.agent.formats.cursor import WrittenCall
@@ -112,8 +113,7 @@ class AgentRun:
         self._request: Message | None = None
         """What the user asked last."""
         self._was_mended = False
-        self._was_told_of_unknown = False
-        self._was_told_of_doubtful = False
+        self._told_of: set[str] = set()
         self._num_malformed = 0
         self._num_cut = 0
         self._past: list[str] = []
@@ -249,19 +249,11 @@ class AgentRun:
                 return Outcome(status="failed", text="The model answers with nothing.")
             self._tell("Your answer was empty. Call a tool or answer.")
             return None
-        if reply.unknown_tools and not self._was_told_of_unknown:
-            self._was_told_of_unknown = True
-            names = ", ".join(self._offered)
-            self._tell(f"There is no tool {reply.unknown_tools[0]!r}; there are {names}.")
-            return None
-        if reply.doubtful_tools and not self._was_told_of_doubtful:
-            self._was_told_of_doubtful = True
-            self._tell(
-                f"Your answer holds a call of {reply.doubtful_tools[0]} among other text, so it was "
-                "not carried out. If it was an example, answer again as you did. If you meant it, "
-                "answer with the call alone."
-            )
-            return None
+        for doubt in doubts(reply, self._offered):
+            if doubt.kind not in self._told_of:
+                self._told_of.add(doubt.kind)
+                self._tell(doubt.text)
+                return None
         return await self._judged(reply.text.strip())
 
     def _cut(self) -> Outcome | None:

@@ -354,6 +354,16 @@ def test_a_call_that_may_be_an_example_is_carried_out_only_when_it_is_meant(run:
     assert ran.context.changes.text("b.py") == "x = 1\n"
 
 
+@pytest.mark.parametrize("end", ["</tool_response>\n", ""])
+def test_a_made_up_result_is_no_answer(run: Run, end: str) -> None:
+    made_up = f"<tool_response>\nError: there is no file\n{end}"
+    ran = run(made_up, "It returns 1.")
+    assert "You made up what a tool answers." in ran.model.requests[1][-1]["content"]
+    assert ran.outcome.text == "It returns 1."
+    assert run(made_up, made_up).outcome.text == made_up.strip()
+    assert len(run(f"{made_up}</tool_response>So it is 1.").model.requests) == 1
+
+
 def test_a_call_that_reads_is_carried_out_among_text(run: Run) -> None:
     call = '{"name": "read_file", "arguments": {"path": "a.py"}}'
     ran = run(f"I look. It is quick.\n```json\n{call}\n```\nIt shows", "It returns 1 (a.py:2).")
