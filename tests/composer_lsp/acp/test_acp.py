@@ -444,6 +444,57 @@ async def test_a_session_is_loaded_again(start: Start, root: Path) -> None:
             await editor.agent.load_session(cwd=str(root), session_id="../../x")
 
 
+async def test_a_session_goes_on_and_is_loaded_again_without_a_transcript_that_was_lost(
+    start: Start, root: Path, home: Path
+) -> None:
+    state = home / "state"
+    state.mkdir()
+    (state / "transcripts").touch()  # no folder, so that nothing can be kept in it
+    async with start("The price is 1.", "As I said.") as (editor, chat):
+        session = await editor.start_session(root)
+        await editor.say(session, "/ask What is the price?")
+        assert "The transcript cannot be kept" in editor.said(session)
+        (state / "transcripts").unlink()
+        await editor.say(session, "/ask Are you sure?")
+        told = [each["content"] for each in chat.requests[1]["messages"]]
+        assert told[1:3] == ["What is the price?", "The price is 1."]
+    async with start("Yes.") as (editor, chat):
+        await editor.agent.load_session(cwd=str(root), session_id=session)
+        (asked,) = editor.of(session, schema.UserMessageChunk)
+        assert asked.content.text == "Are you sure?"
+        await editor.say(session, "/ask Really?")
+        told = [each["content"] for each in chat.requests[0]["messages"]]
+        assert told[1:3] == ["What is the price?", "The price is 1."]
+        assert told[4] == "As I said."
+
+
+async def test_a_session_none_of_whose_transcripts_was_kept_is_loaded_again(
+    start: Start, root: Path, home: Path
+) -> None:
+    (home / "state").mkdir()
+    (home / "state/transcripts").touch()
+    async with start("The price is 1.") as (editor, _):
+        session = await editor.start_session(root)
+        await editor.say(session, "/ask What is the price?")
+    async with start("Yes?") as (editor, chat):
+        await editor.agent.load_session(cwd=str(root), session_id=session)
+        assert editor.of(session, schema.UserMessageChunk) == []
+        await editor.say(session, "/ask Are you there?")
+        assert len(chat.requests[0]["messages"]) == 2
+
+
+async def test_a_transcript_that_somebody_deleted_is_named(
+    start: Start, root: Path, home: Path
+) -> None:
+    async with start("The price is 1.") as (editor, _):
+        session = await editor.start_session(root)
+        await editor.say(session, "/ask What is the price?")
+        (path,) = (home / "state/transcripts").glob("*.jsonl")
+        path.unlink()
+        with pytest.raises(RequestError, match=rf"{path.name} cannot be read: No such file"):
+            await editor.agent.load_session(cwd=str(root), session_id=session)
+
+
 async def test_a_plan_is_shown_and_carried_out_when_agreed(start: Start, root: Path) -> None:
     plan: Said = [("update_plan", {"steps": ["change shop.py", "test it"], "num_done": 0})]
     async with start(plan, "That is it.", EDIT, DONE) as (editor, chat):
