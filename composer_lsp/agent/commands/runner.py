@@ -5,13 +5,18 @@ import logging
 import os
 import shlex
 import tempfile
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from composer_inference.environment import state_dir
 from composer_lsp.agent.commands.access import Access
@@ -27,6 +32,7 @@ from composer_lsp.agent.commands.run import CommandResult, OnOutput, run_command
 from composer_lsp.agent.commands.sandbox import Sandbox, SandboxSettings
 from composer_lsp.agent.commands.shell import Invocation, plain_invocation
 from composer_lsp.agent.commands.staging import Staged
+from composer_lsp.agent.commands.turns import WAIT_S, Turns
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -72,19 +78,24 @@ class CommandRunner:
         home: Path | None = None,
         settings: SandboxSettings | None = None,
         scratch: Sequence[Path] | None = None,
+        wait_s: float = WAIT_S,
     ) -> None:
         """`environ`, `home`: the user's own by default. `scratch`: folders to try for what commands
-        write, in this order; that of the user's state and the temporary one by default."""
+        write, in this order; that of the user's state and the temporary one by default. `wait_s`: for
+        the commands of other runs, where there is no overlay."""
         self._roots = tuple(root.resolve() for root in roots)
         self._approvals = approvals
         self._environ = dict(os.environ if environ is None else environ)
         self._home = Path.home() if home is None else home
         self._settings = settings or SandboxSettings()
         self._scratch = scratch
+        self._wait_s = wait_s
         self._sandbox: Sandbox | None = None
         self._overlays: Overlays | None = None
-        self._removing: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._kept: dict[str, _Kept] = {}
+        self._turns: Turns | None = None
+        """Where commands run in a sandbox and change the disk itself."""
         self.background = BackgroundCommands()
         self.why_no_sandbox: str | None = None
         """Known once `open` has returned; None if there is one."""
@@ -108,6 +119,7 @@ class CommandRunner:
             self._overlays = await asyncio.to_thread(self._open_overlays)
         except SandboxError as error:
             self.why_not_staged = str(error)
+            self._turns = Turns(self._roots, state_dir() / "locks", wait_s=self._wait_s)
         else:
             self.why_not_staged = None
 
@@ -116,7 +128,7 @@ class CommandRunner:
         workspace. Returns what is lost by it."""
         await self.background.aclose()
         dropped = await asyncio.to_thread(self._dropped)
-        await asyncio.gather(*self._removing)
+        await asyncio.gather(*self._tasks)
         for opened in (self._overlays, self._sandbox):
             if opened is not None:
                 await asyncio.to_thread(opened.close)
@@ -137,7 +149,7 @@ class CommandRunner:
         `agree`: asked once it has ended about what cannot be taken back; None: none of it is wanted.
         Raises: RefusedError, SandboxError."""
         place, access = await self._permitted(line, cwd, wanted)
-        async with self._overlay(staged) as overlay:
+        async with self._overlay(staged) as overlay, self._turn():
             invocation = await asyncio.to_thread(self._invocation, line, place, access, overlay)
             before = set[Path]() if overlay is None else await asyncio.to_thread(filled, overlay)
             result = await run_command(invocation, timeout_s=timeout_s, on_output=on_output)
@@ -175,7 +187,7 @@ class CommandRunner:
         if self._sandbox is None:
             raise SandboxError(self.why_no_sandbox or "the sandbox is not open")
         line = command if isinstance(command, str) else shlex.join(command)
-        async with self._overlay(staged) as overlay:
+        async with self._overlay(staged) as overlay, self._turn():
             invocation = await asyncio.to_thread(
                 self._sandbox.invocation,
                 *(line, place.cwd, _NO_ACCESS, overlay),
@@ -203,21 +215,37 @@ class CommandRunner:
         the disk at once. Raises: RefusedError, BackgroundError, SandboxError."""
         place, access = await self._permitted(line, cwd, wanted)
         overlay = await asyncio.to_thread(self._make_overlay, staged)
+        if overlay is None:
+            return await self._start_on_disk(line, place, access)
         try:
             invocation = await asyncio.to_thread(
                 self._invocation, line, place, access, overlay, is_background=True
             )
-            if overlay is None:
-                return await self.background.start(invocation, line)
             before = await asyncio.to_thread(filled, overlay)
             await asyncio.to_thread(overlay.begin)
             name = await self.background.start(invocation, line)
         except BaseException:
-            if overlay is not None:
-                self._remove_soon(overlay)
+            self._remove_soon(overlay)
             raise
         self._kept[name] = _Kept(overlay, before)
         return name
+
+    async def _start_on_disk(self, line: str, place: Place, access: Access) -> str:
+        async with AsyncExitStack() as until_it_ends:
+            await until_it_ends.enter_async_context(self._turn())
+            invocation = await asyncio.to_thread(
+                self._invocation, line, place, access, None, is_background=True
+            )
+            name = await self.background.start(invocation, line)
+            self._later(self._close_at_end(name, until_it_ends.pop_all()))
+            return name
+
+    async def _close_at_end(self, name: str, stack: AsyncExitStack) -> None:
+        async with stack:
+            await self.background.ended(name)
+
+    def _turn(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext() if self._turns is None else self._turns.turn()
 
     async def taken(
         self, name: str, result: CommandResult, agree: Agree | None = None
@@ -290,9 +318,12 @@ class CommandRunner:
 
     def _remove_soon(self, overlay: Overlay) -> None:
         """Nobody waits for it: a folder that was a mount's a moment ago takes its time."""
-        removing = asyncio.create_task(asyncio.to_thread(overlay.remove))
-        self._removing.add(removing)
-        removing.add_done_callback(self._removing.discard)
+        self._later(asyncio.to_thread(overlay.remove))
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _make_overlay(self, staged: Staged) -> Overlay | None:
         return self._overlays.make(staged) if self._overlays is not None else None
