@@ -14,6 +14,8 @@ logger = logging.getLogger(__name__)
 
 _METHOD_NOT_FOUND = -32601
 _NOT_FOUND = -32002
+_SDK_ERRORS = (RequestError, ValueError, ConnectionError)
+"""A refusal, an answer or a text that the types refuse, and a client that has gone."""
 
 Update = (
     schema.UserMessageChunk
@@ -54,7 +56,7 @@ class SessionClient:
         """The chosen option's id; None if the user chose none."""
         try:
             answer = await self._connection.request_permission(self._session, call, list(options))
-        except Exception as error:
+        except _SDK_ERRORS as error:
             raise _failed(error, "asked for a permission") from error
         outcome = answer.outcome
         return outcome.option_id if isinstance(outcome, schema.AllowedOutcome) else None
@@ -68,19 +70,17 @@ class SessionClient:
             if error.code in (_NOT_FOUND, _METHOD_NOT_FOUND):
                 return None
             raise _failed(error, f"asked for {path}") from error
-        except Exception as error:
+        except _SDK_ERRORS as error:
             raise _failed(error, f"asked for {path}") from error
 
     async def write(self, path: str, text: str) -> None:
         try:
             await self._connection.write_text_file(self._session, path, text)
-        except Exception as error:
+        except _SDK_ERRORS as error:
             raise _failed(error, f"asked to write {path}") from error
 
 
 def _failed(error: Exception, what: str) -> WorkspaceError:
-    """The SDK raises RequestError, pydantic's ValidationError for an answer that is none, and
-    ConnectionError."""
     detail: Any = getattr(error, "data", None)
     more = f" ({detail})" if detail else ""
     return WorkspaceError(f"the editor, {what}, answered: {str(error).splitlines()[0]}{more}")

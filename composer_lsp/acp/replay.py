@@ -6,18 +6,10 @@ from typing import Any
 from acp import helpers
 
 from composer_lsp.acp.client import Update
-from composer_lsp.acp.conversation import Turn
+from composer_lsp.acp.conversation import answer_of
 from composer_lsp.acp.paths import ClientPaths
 from composer_lsp.acp.updates import Updates, call_kind, call_locations, call_title, shown
 from composer_lsp.agent.transcript import Transcript
-
-
-def turns_of(transcripts: Sequence[Transcript]) -> list[Turn]:
-    """What was asked and answered, to go on from."""
-    return [
-        Turn(request=transcript.header.request, answer=_answer(transcript))
-        for transcript in transcripts
-    ]
 
 
 def replay(transcripts: Sequence[Transcript], paths: ClientPaths, updates: Updates) -> None:
@@ -27,14 +19,8 @@ def replay(transcripts: Sequence[Transcript], paths: ClientPaths, updates: Updat
         for message in transcript.messages:
             for update in _of_message(message, paths, updates):
                 updates.send(update)
-        if not _was_said(transcript, answer := _answer(transcript)):
+        if not _was_said(transcript, answer := answer_of(transcript)):
             updates.text(f"{answer}\n\n")
-
-
-def _answer(transcript: Transcript) -> str:
-    """Empty if the run never ended."""
-    end = transcript.last("end")
-    return "" if end is None else str(end["text"])
 
 
 def _was_said(transcript: Transcript, answer: str) -> bool:

@@ -18,10 +18,11 @@ from composer_lsp.acp.commands import (
     mode_named,
     session_modes,
 )
+from composer_lsp.acp.conversation import Conversation
 from composer_lsp.acp.indexes import Indexes
 from composer_lsp.acp.paths import ClientPaths
 from composer_lsp.acp.prompt import Block, PromptError
-from composer_lsp.acp.replay import replay, turns_of
+from composer_lsp.acp.replay import replay
 from composer_lsp.acp.saved import SavedSession, SavedSessionError, SavedSessions
 from composer_lsp.acp.session import BusyError, FailedError, NamedModel, Session
 from composer_lsp.acp.tool_servers import McpServer, named_by_client
@@ -29,7 +30,7 @@ from composer_lsp.acp.transport import StdioTransport
 from composer_lsp.agent.checkpoints import CheckpointError
 from composer_lsp.agent.mcp.servers import has_client
 from composer_lsp.agent.prompt.system import Mode
-from composer_lsp.agent.transcript import Transcript, TranscriptError, new_id
+from composer_lsp.agent.transcript import Transcript, TranscriptError, new_id, transcripts_in
 from composer_lsp.agent.workspace.workspace import WorkspaceError
 from composer_lsp.config import Settings
 from composer_lsp.engine.errors import EngineError
@@ -253,7 +254,7 @@ class AcpServer:
         mode = mode_named(saved.mode) or self._mode
         session = await self._open(id, cwd, additional, mcp_servers, mode)
         session.title, session.transcripts = saved.title, list(saved.transcripts)
-        session.turns = turns_of(transcripts)
+        session.conversation = Conversation(transcripts[-1] if transcripts else None)
         if is_shown:
             replay(transcripts, session.paths, session.updates)
             await session.updates.flush()
@@ -262,7 +263,7 @@ class AcpServer:
 
     def _transcripts(self, saved: SavedSession) -> list[Transcript]:
         """Raises: TranscriptError."""
-        folder = self._state / "transcripts"
+        folder = transcripts_in(self._state)
         return [Transcript.read(folder / f"{each}.jsonl") for each in saved.transcripts]
 
     def _announce(self, session: Session) -> None:

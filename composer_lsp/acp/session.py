@@ -13,22 +13,20 @@ from acp import schema
 
 from composer_lsp.acp.client import SessionClient
 from composer_lsp.acp.commands import Command, read_command
-from composer_lsp.acp.conversation import ContinuedModel, Turn
+from composer_lsp.acp.conversation import Conversation
 from composer_lsp.acp.paths import ClientPaths
 from composer_lsp.acp.prompt import Block, Prompt, read_prompt
 from composer_lsp.acp.questions import Questions
 from composer_lsp.acp.saved import SavedSession, SavedSessions
 from composer_lsp.acp.updates import Narrator, Updates
 from composer_lsp.acp.workspace import ClientWorkspace
-from composer_lsp.agent.agent import Agent
 from composer_lsp.agent.command_rules import Permissions, RulesFile
+from composer_lsp.agent.configured import configured_agent
 from composer_lsp.agent.edits.change_set import FileChange
-from composer_lsp.agent.mcp.configuration import Named, of_settings
-from composer_lsp.agent.mcp.servers import tool_servers
+from composer_lsp.agent.mcp.configuration import Named
 from composer_lsp.agent.model import ChatModel
 from composer_lsp.agent.prompt.system import Mode, Request
 from composer_lsp.agent.run import Outcome
-from composer_lsp.agent.run_commands import command_settings
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.transcript import Transcript, new_id
 from composer_lsp.agent.window_checkpoints import WindowCheckpoints
@@ -77,7 +75,7 @@ class Session:
     mode: Mode
     tool_servers: Named
     """Those that the client offers."""
-    turns: list[Turn] = field(default_factory=list[Turn])
+    conversation: Conversation = field(default_factory=Conversation)
     transcripts: list[str] = field(default_factory=list[str])
     title: str = ""
 
@@ -86,7 +84,7 @@ class Session:
         self._workspace = ClientWorkspace(self.paths, self.client)
         self._questions = Questions(self.client, self.updates, self.paths)
         rules = RulesFile.of(self.state, Path(self.paths.roots[0]))
-        self._commands = command_settings(self.settings, Permissions(rules, self._questions))
+        self._permissions = Permissions(rules, self._questions)
         # Those of editors' windows: either can take back what the other did.
         self._checkpoints = WindowCheckpoints(self.paths, self.state)
         self._running: asyncio.Task[schema.StopReason] | None = None
@@ -149,33 +147,35 @@ class Session:
         return _STOP_REASONS[outcome.status]
 
     async def _run(self, request: Request) -> tuple[Outcome, ToolContext]:
-        agent = Agent(
+        agent = configured_agent(
+            self.settings,
+            self.state,
             workspace=self._workspace,
-            model=ContinuedModel(self.model, self.turns),
-            transcripts=self.state / "transcripts",
+            model=self.model,
             index=self.index,
             ask_user=self._questions.confirm,
-            commands=self._commands,
-            guidance=self.settings.agent.guidance,
-            tool_servers=lambda emit: tool_servers(
-                [of_settings(self.settings.agent.mcp_servers), self.tool_servers],
-                [Path(root) for root in self.paths.roots],
-                self.state,
-                self._questions,
-                emit,
-            ),
+            permissions=self._permissions,
+            server_approver=self._questions,
+            more_servers=[self.tool_servers],
         )
         context = agent.context()
+        await self.conversation.restore_reads(context)
         context.apply_pending = lambda: self._apply_pending(request, context)
         narrator = Narrator(self.updates, context, self.paths)
         self._questions.current_call = narrator.current_call
         name = await self.model.name()
         try:
-            finished = await agent.run(request, narrator, model_name=name, context=context)
+            finished = await agent.run(
+                request,
+                narrator,
+                model_name=name,
+                context=context,
+                past=self.conversation.messages,
+            )
         except asyncio.CancelledError:
             narrator.stopped()
             self._told_of_loss(context)
-            self.turns.append(Turn(request=request.text, answer="(The user stopped this.)"))
+            self.conversation.stopped(request.text)
             raise
         if finished.outcome.status != "failed":
             narrator.outcome(finished.outcome)
@@ -185,7 +185,7 @@ class Session:
             answer += await self._change(request, changes, finished.transcript)
         finally:
             # What was said stays said, whatever becomes of the changes.
-            self.turns.append(Turn(request=request.text, answer=answer))
+            self.conversation.add(finished.transcript, answer)
             if finished.transcript.path is not None:
                 self.transcripts.append(finished.transcript.header.id)
             await self._save()

@@ -200,6 +200,7 @@ class ClientWorkspace:
             and after is not None
             and change.moved_from is None
             and change.link is None
+            and change.makes_link is None
             and all(each is None or _is_plain(each) for each in (now, change.like))
             and _is_plain(TextFile(text=after))
         )
@@ -222,9 +223,9 @@ def _carried(change: FileChange, now: TextFile | None) -> str | None:
         return change.after
     if now is None:
         raise AnchorError("it is gone")
+    if change.replaces_whole and now.text != change.before.text:
+        raise AnchorError("it changed meanwhile")
     if change.after is None:
-        if now.text != change.before.text:
-            raise AnchorError("it changed meanwhile")
         return None
     after = carry_over(change.before.text, change.after, now.text)
     now.encode(after)

@@ -69,9 +69,11 @@ class Agent:
         model_name: str = "",
         context: ToolContext | None = None,
         id: str | None = None,
+        past: Sequence[Message] = (),
     ) -> Finished:
         """`context` (see `context()`): what the run changes is seen in it while it goes on. `id`:
-        the transcript's, a new one by default.
+        the transcript's, a new one by default. `past`: what was said before the request, from
+        another request on; the transcript holds it as its first `context`.
         """
         git = await self._git()
         context = context or self.context()
@@ -84,7 +86,7 @@ class Agent:
                 likely_code=found.code,
                 likely_tests=found.tests,
             )
-        messages = await self._messages(request, leads=leads)
+        system, asked = await self._messages(request, leads=leads)
         header = Header(
             id=id or new_id(),
             mode=request.mode,
@@ -98,13 +100,17 @@ class Agent:
         transcript = Transcript.begin(
             self.transcripts, header, on_loss=lambda text: emit(NoticeEvent(text))
         )
+        begun = [system, *past] if past else []
+        if begun:
+            transcript.add("context", messages=begun)
         try:
             outcome = await self.converse(
                 request.mode,
                 context,
                 transcript,
                 emit,
-                messages,
+                [asked] if begun else [system, asked],
+                past=begun,
                 has_diagnostics=bool(request.diagnostics),
             )
         finally:
@@ -136,7 +142,7 @@ class Agent:
                     emit=emit,
                     checks=checks,
                     limits=self.limits,
-                    runs_failing_tests=mode == "fix",
+                    mode=mode,
                 )
                 return await led.run(messages, past=past)
             if leads:
@@ -192,7 +198,8 @@ class Agent:
         """Whether the model is led by the hand. Without an index no code can be found for it."""
         return is_led(model, self.guidance) and (mode != "ask" or self.index is not None)
 
-    async def _messages(self, request: Request, *, leads: bool) -> Sequence[Message]:
+    async def _messages(self, request: Request, *, leads: bool) -> tuple[Message, Message]:
+        """The system's and the request."""
         rules = await read_rules(self.workspace, request.active_path)
         if leads:
             return (led_system_message(request.mode, rules), request_message(request))

@@ -36,6 +36,14 @@ def read_arguments(written: str) -> Any:
         raise ValueError(f"the arguments are no JSON: {error}") from error
 
 
+def canonical(written: str) -> str:
+    """The same for arguments that say the same: spaces and the order of names do not matter."""
+    try:
+        return json.dumps(read_arguments(written), sort_keys=True)
+    except ValueError:
+        return written
+
+
 def _is_strict(written: str) -> bool:
     try:
         return isinstance(json.loads(written), dict)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from composer_lsp.agent.arguments import read_arguments
+from composer_lsp.agent.arguments import canonical, read_arguments
 from composer_lsp.agent.edits.change_set import EditError
 from composer_lsp.agent.events import CallEvent, Event, ResultEvent
 from composer_lsp.agent.model import ToolCall
@@ -77,10 +77,9 @@ class CallRunner:
         tasks: dict[tuple[str, str], asyncio.Task[Result]] = {}
         async with asyncio.TaskGroup() as group:
             for call in calls:
-                key = (call.name, call.arguments)
-                if key not in tasks:
-                    tasks[key] = group.create_task(self._limited(call))
-        return [self._as(call, tasks[call.name, call.arguments].result()) for call in calls]
+                if _key(call) not in tasks:
+                    tasks[_key(call)] = group.create_task(self._limited(call))
+        return [self._as(call, tasks[_key(call)].result()) for call in calls]
 
     def _as(self, call: ToolCall, result: Result) -> Result:
         if result.call is call:
@@ -155,6 +154,10 @@ def cut_middle(text: str, max_chars: int) -> str:
     half = max_chars // 2
     num_cut = len(text) - 2 * half
     return f"{text[:half]}\n[cut: {num_cut:,} characters are left out here]\n{text[-half:]}"
+
+
+def _key(call: ToolCall) -> tuple[str, str]:
+    return call.name, canonical(call.arguments)
 
 
 def _told(error: Exception) -> str:

@@ -3,7 +3,7 @@
 A checkpoint is a manifest and the files' bytes before and after, by their SHA-256 and so once each:
 
     FOLDER/ID.json     {"label", "at", "files": [{"path", "moved_from", "before", "before_form",
-                       "after", "after_form", "mode"}]}
+                       "after", "after_form", "mode", "link"}]}
     FOLDER/objects/    bytes
 
 A form is the encoding and the byte order mark (hexadecimal) that the bytes are a text in: what was
@@ -63,6 +63,7 @@ class Checkpoints:
                 **self._kept("before", change.before and change.before.text, change.before),
                 **self._kept("after", change.after, change.like or change.before),
                 "mode": change.mode,
+                "link": change.link,
             }
             for change in changes
         ]
@@ -108,6 +109,7 @@ class Checkpoints:
             moved_from=file["path"] if origin and before and after else None,
             like=before,
             mode=file["mode"],
+            makes_link=file.get("link") if before else None,
         )
 
     def _text(self, file: dict[str, Any], name: str) -> TextFile | None:

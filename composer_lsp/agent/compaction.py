@@ -1,4 +1,5 @@
-"""Keeps a conversation within the model's context: old results go first, then old turns.
+"""Keeps a conversation within the model's context: old results go first, then old turns, of which a
+line each is left.
 
 What stays is a prefix of what was there for as long as possible, so that the engine's cache of the
 prompt holds: nothing is touched before the window is full, and then enough is taken at once.
@@ -20,6 +21,11 @@ _NUM_RECENT = 6
 _SHORTENED = "[shortened: call the tool again if you need it]"
 _MESSAGE_TOKENS = 8
 """That a template puts around a message, about."""
+_NOTE = "[earlier turns, in short; what they found is not here any more]"
+"""Begins the message that stands for the turns that left, behind the first two."""
+_NOTE_SHARE = 0.1
+"""Of the budget that this message may take."""
+_LINE_CHARS = 160
 
 
 class Compactor:
@@ -42,10 +48,12 @@ class Compactor:
         if sum(sizes) <= budget:
             return kept
         goal = int(budget * _ROOM)
-        order = range(2, len(kept) - _NUM_RECENT)
+        noted = _lines_of_note(kept)
+        first = 3 if noted else 2
+        order = range(first, len(kept) - _NUM_RECENT)
         results = [index for index in order if kept[index]["role"] == "tool"]
         others = [index for index in order if kept[index]["role"] != "tool"]
-        recent = range(max(2, len(kept) - _NUM_RECENT), len(kept))
+        recent = range(max(first, len(kept) - _NUM_RECENT), len(kept))
         for index in (*results, *others, *recent):
             if sum(sizes) <= goal:
                 break
@@ -53,10 +61,28 @@ class Compactor:
                 continue
             kept[index] = _shortened(kept[index])
             sizes[index] = await self._size(kept[index])
+        if sum(sizes) <= budget:
+            return kept
         # Whole turns, an assistant's message with its results, leave last.
-        while sum(sizes) > budget and (turn := _first_turn(kept, request)) is not None:
-            del kept[turn], sizes[turn]
-        return kept
+        del kept[2:first], sizes[2:first]
+        room = int(budget * _NOTE_SHARE)
+        for limit, num_spared in ((goal, _NUM_RECENT), (budget, 0)):
+            while sum(sizes) + room > limit:
+                turn = _first_turn(kept[: len(kept) - num_spared], request)
+                if turn is None:
+                    break
+                noted += _lines_of_turn(kept[turn])
+                del kept[turn], sizes[turn]
+        note = await self._note(noted, min(room, budget - sum(sizes)))
+        return [*kept[:2], *note, *kept[2:]]
+
+    async def _note(self, lines: Sequence[str], room: int) -> Sequence[Message]:
+        """The newest of the lines, as many as the room (tokens) is for. Raises: EngineError."""
+        for first in range(len(lines)):
+            message = {"role": "user", "content": "\n".join([_NOTE, *lines[first:]])}
+            if await self._size(message) <= room:
+                return [message]
+        return []
 
     async def _budget(self) -> int:
         context = await self._model.context_tokens()
@@ -106,6 +132,36 @@ def _cut(value: Any) -> Any:
             return [_cut(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
         case _:
             return value
+
+
+def _lines_of_note(messages: Sequence[Message]) -> list[str]:
+    """Of the message that stands for turns that left before; empty if there is none."""
+    content = str(messages[2].get("content") or "") if len(messages) > 2 else ""
+    head, *lines = content.split("\n")
+    return lines if head == _NOTE else []
+
+
+def _lines_of_turn(messages: Sequence[Message]) -> list[str]:
+    """What was said, and each call with what came of it."""
+    results = {each.get("tool_call_id"): each for each in messages if each["role"] == "tool"}
+    lines: list[str] = []
+    for message in messages:
+        if message["role"] != "tool" and (text := _line(message.get("content"))):
+            who = "you said" if message["role"] == "assistant" else "you were told"
+            lines.append(f"- {who}: {text}")
+        for call in message.get("tool_calls", ()):
+            function = call["function"]
+            line = f"{function['name']} {_line(function['arguments'])}"
+            result = _line(results.get(call["id"], {}).get("content"))
+            lines.append(f"- you called {line}: {result}")
+    return lines
+
+
+def _line(text: object) -> str:
+    """The first line that says something, cut."""
+    lines = (line.strip() for line in str(text or "").splitlines())
+    line = next((line for line in lines if line), "")
+    return line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS]}…"
 
 
 def _first_turn(messages: Sequence[Message], request: Message | None) -> slice | None:

@@ -10,6 +10,8 @@ class CommandRun:
     line: str
     exit_code: int | None
     """None: it was ended by a signal, a time limit or the user."""
+    ran_none: bool = False
+    """Its output says that no test ran."""
 
     @property
     def is_test(self) -> bool:
@@ -22,7 +24,7 @@ class CommandRun:
 
     @property
     def has_passed(self) -> bool:
-        return self.exit_code == 0 and self.tells_of_tests
+        return self.exit_code == 0 and self.tells_of_tests and not self.ran_none
 
 
 class Ledger:
@@ -41,6 +43,11 @@ class Ledger:
 
     @property
     def tests_passed(self) -> bool:
-        """Whether a test command ran since the last edit, and each one's last run passed."""
-        last = {each.line: each.has_passed for each in self._after_edit if each.is_test}
+        """Whether a test command ran since the last edit, and each one's last run passed. One that ran
+        no test says nothing."""
+        last = {
+            each.line: each.has_passed
+            for each in self._after_edit
+            if each.is_test and not (each.exit_code == 0 and each.ran_none)
+        }
         return bool(last) and all(last.values())

@@ -9,6 +9,7 @@ from typing import Any, cast
 from composer_lsp.agent.agent import Agent, Finished
 from composer_lsp.agent.edits.anchor import AnchorError, carry_over
 from composer_lsp.agent.edits.change_set import FileChange, Snapshot
+from composer_lsp.agent.edits.text_file import TextFile
 from composer_lsp.agent.events import EditsEvent, Event, NoticeEvent
 from composer_lsp.agent.ledger import CommandRun
 from composer_lsp.agent.model import Message
@@ -132,6 +133,8 @@ async def _change(file: Mapping[str, Any], context: ToolContext) -> FileChange |
     path, origin, after = file["path"], file["moved_from"], file["after"]
     now = await _now(path, context)
     source = await _now(origin, context) if origin else now
+    # Transcripts were once without it.
+    link = file.get("link", source.link if after is None or origin else None)
     text, source_text = _text(now), _text(source)
     if text == after and (not origin or source_text is None):
         return None
@@ -139,6 +142,8 @@ async def _change(file: Mapping[str, Any], context: ToolContext) -> FileChange |
         raise AnchorError("it exists by now")
     if file["before"] is not None and source_text is None:
         raise AnchorError("it is gone")
+    if link != source.link and source_text is not None:
+        raise AnchorError("it is a link by now, or leads elsewhere")
     if source_text != file["before"]:
         if file["before"] is None:
             raise AnchorError("it exists by now")
@@ -151,8 +156,18 @@ async def _change(file: Mapping[str, Any], context: ToolContext) -> FileChange |
         after=after,
         version=source.version,
         moved_from=origin,
-        mode=source.mode,
+        like=_form(file.get("like")),
+        mode=source.mode if file.get("mode") is None else file["mode"],
+        link=link,
     )
+
+
+def _form(kept: Sequence[str] | None) -> TextFile | None:
+    """As `Transcript.add_changes` writes it."""
+    if kept is None:
+        return None
+    encoding, bom = kept
+    return TextFile(text="", encoding=encoding, bom=bytes.fromhex(bom))
 
 
 async def _now(path: str, context: ToolContext) -> Snapshot:

@@ -8,8 +8,10 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from composer_lsp.agent.arguments import canonical
 from composer_lsp.agent.calls import CallRunner, Result
 from composer_lsp.agent.compaction import Compactor
+from composer_lsp.agent.doubtful_answer import doubts
 from composer_lsp.agent.events import EditsEvent, Event, NoticeEvent, PlanEvent, TextEvent
 from composer_lsp.agent.evidence import Problem, check_claims, places_of_names
 from composer_lsp.agent.formats.cursor import WrittenCall
@@ -31,6 +33,9 @@ from composer_lsp.index.client import WorkerError
 logger = logging.getLogger(__name__)
 
 Status = Literal["finished", "stuck", "limit", "failed", "stopped"]
+
+MAX_SUMMARY_LINES = 8
+"""Of what is said at the end of a run that has changed something."""
 
 _RETRIED = (TruncatedStreamError, UnreachableError, OverloadedError)
 """The engine died or is busy; the same question may be answered by the next one."""
@@ -117,8 +122,7 @@ class AgentRun:
         self._request: Message | None = None
         """What the user asked last."""
         self._was_mended = False
-        self._was_told_of_unknown = False
-        self._was_told_of_doubtful = False
+        self._told_of: set[str] = set()
         self._num_malformed = 0
         self._num_cut = 0
         self._past: list[str] = []
@@ -137,6 +141,7 @@ class AgentRun:
             # A third of the context or less, in code.
             self._context.max_result_chars = min(self._context.max_result_chars, room)
             outcome = await self._loop()
+            await self._state.note()
         except EngineError as error:
             outcome = Outcome(status="failed", text=str(error))
         except asyncio.CancelledError:
@@ -233,7 +238,7 @@ class AgentRun:
             await self._after_edits()
         await self._state.note()
         if self._context.summary is not None:
-            return await self._judged(self._context.summary)
+            return await self._judged(self._context.summary, max_lines=MAX_SUMMARY_LINES)
         if reply.finish_reason == "length" and results[-1].is_malformed:
             self._tell(
                 "Your answer was cut before the call had ended. Do it in smaller steps: a part of a "
@@ -261,19 +266,11 @@ class AgentRun:
                 return Outcome(status="failed", text="The model answers with nothing.")
             self._tell("Your answer was empty. Call a tool or answer.")
             return None
-        if reply.unknown_tools and not self._was_told_of_unknown:
-            self._was_told_of_unknown = True
-            names = ", ".join(tool.name for tool in self._tools)
-            self._tell(f"There is no tool {reply.unknown_tools[0]!r}; there are {names}.")
-            return None
-        if reply.doubtful_tools and not self._was_told_of_doubtful:
-            self._was_told_of_doubtful = True
-            self._tell(
-                f"Your answer holds a call of {reply.doubtful_tools[0]} among other text, so it was "
-                "not carried out. If it was an example, answer again as you did. If you meant it, "
-                "answer with the call alone."
-            )
-            return None
+        for doubt in doubts(reply, [tool.name for tool in self._tools]):
+            if doubt.kind not in self._told_of:
+                self._told_of.add(doubt.kind)
+                self._tell(doubt.text)
+                return None
         return await self._judged(reply.text.strip())
 
     def _cut(self) -> Outcome | None:
@@ -284,22 +281,34 @@ class AgentRun:
         self._tell("Your answer was cut. Do not repeat it: go on, more briefly.")
         return None
 
-    async def _judged(self, text: str) -> Outcome | None:
-        """The outcome, unless claims do not hold that the model was not told of yet."""
+    async def _judged(self, text: str, *, max_lines: int | None = None) -> Outcome | None:
+        """The outcome, unless something is wrong with it that the model was not told of yet: claims
+        that do not hold, or after changes more lines than a summary has. `max_lines`: more are cut."""
         problems = await check_claims(text, self._context)
-        if not problems or self._was_mended:
+        num_lines = len(text.splitlines())
+        is_long = self._context.ledger.num_edits > 0 and num_lines > MAX_SUMMARY_LINES
+        if self._was_mended or not (problems or is_long):
             for problem in problems:
                 self._emit(NoticeEvent(f"not shown to be true: {problem.claim} ({problem.why})"))
+            if max_lines is not None and num_lines > max_lines:
+                text = "\n".join([*text.splitlines()[:max_lines], "…"])
             text += await self._places(text)
             return Outcome(status="finished", text=text, problems=tuple(problems))
         self._was_mended = True
         self._context.summary = None
-        listed = "\n".join(f"- {problem.claim}: {problem.why}" for problem in problems)
-        content = (
-            "These claims do not hold. Look it up or run it, or leave the claim out, and answer "
-            f"again:\n{listed}"
-        )
-        self._tell(content)
+        told: list[str] = []
+        if problems:
+            listed = "\n".join(f"- {problem.claim}: {problem.why}" for problem in problems)
+            told.append(
+                "These claims do not hold. Look it up or run it, or leave the claim out, and answer "
+                f"again:\n{listed}"
+            )
+        if is_long:
+            told.append(
+                f"Your summary has {num_lines} lines. The user sees the changes themselves: say what was "
+                f"done in a few lines, at most {MAX_SUMMARY_LINES}."
+            )
+        self._tell("\n\n".join(told))
         return None
 
     async def _places(self, text: str) -> str:
@@ -346,7 +355,8 @@ class AgentRun:
         return all(tool.only_reads for tool in self._tools if tool.name == name)
 
     def _repeated(self, reply: Reply, results: Sequence[Result]) -> Outcome | None:
-        self._past.append(json.dumps([(call.name, call.arguments) for call in reply.calls]))
+        calls = [(call.name, canonical(call.arguments)) for call in reply.calls]
+        self._past.append(json.dumps(calls))
         last = self._past[-self._limits.max_repeats :]
         if len(last) < self._limits.max_repeats or len(set(last)) > 1:
             if results[-1].is_error and self._past[-1] in self._past[-2:-1]:

@@ -1,15 +1,18 @@
 """The commands of one run: what they may do by the user's settings, and their end with the run."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from composer_index.printable import printable
 from composer_lsp.agent.command_rules import Permissions, parse_rule
 from composer_lsp.agent.commands import CommandRunner, Rule, SandboxSettings
 from composer_lsp.config import Settings
 
 DEFAULT_TIMEOUT_S = 120.0
+_MAX_PATHS = 20
+"""Of those that a notice names."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +52,12 @@ class Started:
     """Of the run, when it was started: later ones it has not seen."""
     is_told: bool = False
     """That it has ended."""
+    staged: Mapping[Path, bytes | None] = field(default_factory=dict[Path, bytes | None])
+    """What files were for it."""
+    stamps: Mapping[str, tuple[int, int]] | None = None
+    """Of the files on the disk, where it changes those."""
+    said: str = ""
+    """The end of what was read of its output."""
 
 
 class RunCommands:
@@ -86,4 +95,18 @@ class RunCommands:
     async def aclose(self) -> None:
         """End what runs in the background, even if this is cancelled."""
         if self._runner is not None:
-            await asyncio.shield(asyncio.ensure_future(self._runner.aclose()))
+            await asyncio.shield(asyncio.ensure_future(self._close(self._runner)))
+
+    async def _close(self, runner: CommandRunner) -> None:
+        for dropped in await runner.aclose():
+            paths = [self._shown(path) for path in dropped.paths]
+            more = f" and {len(paths) - _MAX_PATHS} more" if len(paths) > _MAX_PATHS else ""
+            self.notice(
+                f"What `{printable(dropped.line)}` did in the background is dropped, since the run "
+                f"ended before it: {', '.join(paths[:_MAX_PATHS])}{more}."
+            )
+
+    def _shown(self, path: Path) -> str:
+        if len(self._roots) == 1:
+            path = path.relative_to(self._roots[0].resolve())
+        return printable(str(path))

@@ -1,5 +1,5 @@
-"""Notes in a transcript what messages do not tell and a resumed run needs: which lines of which text
-were read, which commands ran, how far the plan is."""
+"""Notes in a transcript what messages do not tell and a run that goes on needs: which lines of which
+text were read, which commands ran, how far the plan is."""
 
 import hashlib
 from collections.abc import Mapping
@@ -55,6 +55,25 @@ class StateLog:
             "num_lines": self._context.reads.num_lines(path),
             "digest": await digest(self._context, path),
         }
+
+
+async def restore_reads(transcript: Transcript, context: ToolContext) -> list[str]:
+    """Count what a run was shown as read in another one's context. Returns the files that are others
+    now, which were not read."""
+    reads: dict[str, Mapping[str, Any]] = {}
+    for entry in transcript.entries:
+        if entry["kind"] == "state":
+            reads |= entry["reads"]
+    unread: list[str] = []
+    for path, read in reads.items():
+        if not read["lines"]:
+            continue
+        if read["digest"] is None or await digest(context, path) != read["digest"]:
+            unread.append(path)
+            continue
+        for first, last in read["lines"]:
+            context.reads.add(path, first, last, read["num_lines"])
+    return unread
 
 
 async def digest(context: ToolContext, path: str) -> str | None:

@@ -6,9 +6,11 @@ The first line is the header: the request and what the workspace was. Every othe
 - `message`, as chat requests have it. An assistant's with `usage`, `finish_reason`, `sampling` (how it
   was asked for), `tokens` where the engine gives them, and `written` and `written_arguments` where
   the model wrote something else than what it is shown of it later;
-- `context`: all messages, when old ones were shortened: the next request has these;
+- `context`: all messages that the next request has, when old ones were shortened, and at the beginning
+  of a run that goes on from another one's;
 - `result`: a call's, with its duration;
-- `changes`: the files changed so far;
+- `changes`: the files changed so far; `like`: the encoding and the byte order mark (hexadecimal) of one
+  that takes others than it had;
 - `state`: lines read, with the digest of the text that they are of, commands, the plan;
 - `resumed`, `end`, and `verdict`: which hunks of a file the user has accepted and rejected.
 """
@@ -75,6 +77,8 @@ class Transcript:
     def begin(
         cls, folder: Path, header: Header, on_loss: Callable[[str], None] = _log
     ) -> "Transcript":
+        """A new file, `ID.jsonl`, locked until `close`. Where it cannot be written, `on_loss` is told and
+        it is kept in memory alone."""
         path = folder / f"{header.id}.jsonl"
         transcript = cls(header=header, path=path, on_loss=on_loss)
         try:
@@ -157,6 +161,16 @@ class Transcript:
     def last(self, kind: str) -> Mapping[str, Any] | None:
         return next((entry for entry in reversed(self.entries) if entry["kind"] == kind), None)
 
+    @property
+    def status(self) -> str:
+        """How the run ended; `running`, or `cut off` where nobody writes it any more. On Windows nobody
+        can tell the two apart, and it is `cut off`."""
+        kinds = ("end", "resumed")
+        entry = next((each for each in reversed(self.entries) if each["kind"] in kinds), None)
+        if entry is not None and entry["kind"] == "end":
+            return entry["status"]
+        return "running" if self.path is not None and _is_locked(self.path) else "cut off"
+
     def add_message(self, message: Message, reply: Reply | None = None) -> None:
         entry: dict[str, Any] = {"message": dict(message)}
         if reply is not None:
@@ -164,6 +178,7 @@ class Transcript:
         self.add("message", **entry)
 
     def add_changes(self, changes: Sequence[FileChange]) -> None:
+        """All that is staged now: the last of these entries holds."""
         self.add(
             "changes",
             files=[
@@ -172,6 +187,9 @@ class Transcript:
                     "moved_from": change.moved_from,
                     "before": None if change.before is None else change.before_text,
                     "after": change.after,
+                    "like": change.like and [change.like.encoding, change.like.bom.hex()],
+                    "mode": change.mode,
+                    "link": change.link,
                 }
                 for change in changes
             ],
@@ -240,23 +258,40 @@ def _of_reply(reply: Reply) -> dict[str, Any]:
     return entry
 
 
+def transcripts_in(state: Path) -> Path:
+    """Their folder, of the user's state folder."""
+    return state / "transcripts"
+
+
 def new_id() -> str:
     """Sorts by time."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
 
 
-def _lock(file: IO[str]) -> None:
+def _lock(file: IO[str], *, shared: bool = False) -> None:
     """Until it is closed. Raises: BlockingIOError where it is locked."""
     if sys.platform == "win32":
         return
     import fcntl
 
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         raise
     except OSError as error:  # a file system without locks
         logger.warning("%s cannot be locked: %s", file.name, error.strerror)
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether a run has it open."""
+    try:
+        with path.open() as file:
+            _lock(file, shared=True)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _objects(path: Path) -> Iterator[dict[str, Any]]:

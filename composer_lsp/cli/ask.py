@@ -157,29 +157,25 @@ def _agent(
     index: "CodeIndex | None",
 ) -> "Agent":
     from composer_inference.environment import state_dir
-    from composer_lsp.agent.agent import Agent
     from composer_lsp.agent.command_rules import Permissions, RulesFile
-    from composer_lsp.agent.mcp.servers import tool_servers
-    from composer_lsp.agent.run_commands import command_settings
+    from composer_lsp.agent.configured import configured_agent
     from composer_lsp.agent.workspace.directory import DirectoryWorkspace
     from composer_lsp.agent.workspace.paths import Paths
     from composer_lsp.cli.approver import TerminalApprover
 
     root = args.root.resolve()
     approver = TerminalApprover() if can_ask() else None
-    permissions = Permissions(RulesFile.of(state_dir(), root), approver)
-    settings = _settings(args)
-    return Agent(
+    return configured_agent(
+        Settings(agent=_settings(args)),
+        state_dir(),
         workspace=DirectoryWorkspace(Paths([root])),
         model=model,
-        transcripts=state_dir() / "transcripts",
         index=index,
         ask_user=confirmed,
-        commands=command_settings(Settings(agent=settings), permissions, args.allow),
-        guidance=settings.guidance,
-        tool_servers=lambda emit: tool_servers(
-            args.mcp_config, [root], state_dir(), approver, emit
-        ),
+        permissions=Permissions(RulesFile.of(state_dir(), root), approver),
+        server_approver=approver,
+        more_rules=args.allow,
+        more_servers=args.mcp_config,
     )
 
 

@@ -80,13 +80,12 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _line(transcript: "Transcript") -> str:
-    header, end = transcript.header, transcript.last("end")
+    header = transcript.header
     request = " ".join(header.request.split())
     if len(request) > _MAX_REQUEST_CHARS:
         request = f"{request[: _MAX_REQUEST_CHARS - 1]}…"
     began = ago(time.time() - header.began)
-    status = end["status"] if end else "cut off"
-    return f"{header.id}  {began:15}  {status:9}  {header.mode:5}  {request}"
+    return f"{header.id}  {began:15}  {transcript.status:9}  {header.mode:5}  {request}"
 
 
 def _show(args: argparse.Namespace) -> int:
@@ -169,6 +168,7 @@ def _all() -> "Iterator[Transcript]":
 
 def _paths() -> list[Path]:
     from composer_inference.environment import state_dir
+    from composer_lsp.agent.transcript import transcripts_in
 
     # Ids sort by time.
-    return sorted((state_dir() / "transcripts").glob("*.jsonl"), reverse=True)
+    return sorted(transcripts_in(state_dir()).glob("*.jsonl"), reverse=True)

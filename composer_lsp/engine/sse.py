@@ -21,14 +21,20 @@ async def read_events(
     for a stream that ends before an event said that the answer is complete.
     """
     is_final = False
-    async for line in _lines(server, body):
+    async for line, is_whole in _lines(server, body):
         field, _, value = line.partition(b":")
         if field != b"data":
             continue  # comments keep the connection alive; other fields are not used
         data = value.strip()
         if data == _DONE:
             return
-        event = _object(server, data)
+        event = _object(data)
+        if event is None and not is_whole:
+            is_final = False
+            break
+        if event is None:
+            text = data[:100].decode("utf-8", errors="replace")
+            raise NotAnEngineError(f"{server} streamed something other than a JSON object: {text}")
         is_final = _is_final(event)
         yield event
     if not is_final:
@@ -43,7 +49,10 @@ def first_choice(event: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-async def _lines(server: str, body: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+async def _lines(
+    server: str, body: AsyncIterator[bytes]
+) -> AsyncGenerator[tuple[bytes, bool], None]:
+    """Each with whether its end came; the last one may be cut."""
     # Not httpx's own splitting: it takes U+2028 and form feeds, which JSON may hold, for line ends.
     begun = bytearray()
     async for piece in body:
@@ -51,14 +60,14 @@ async def _lines(server: str, body: AsyncIterator[bytes]) -> AsyncGenerator[byte
         for end in ends:
             line = bytes(begun) + end
             begun.clear()
-            yield line.rstrip(b"\r")
+            yield line.rstrip(b"\r"), True
         begun += rest
         if len(begun) > _MAX_LINE_BYTES:
             raise NotAnEngineError(
                 f"{server} streamed a line of more than {_MAX_LINE_BYTES} bytes, which is no event"
             )
     if begun:
-        yield bytes(begun)
+        yield bytes(begun), False
 
 
 def _is_final(event: dict[str, Any]) -> bool:
@@ -67,12 +76,9 @@ def _is_final(event: dict[str, Any]) -> bool:
     return bool(first_choice(event).get("finish_reason")) or event.get("stop") is True or is_usage
 
 
-def _object(server: str, data: bytes) -> dict[str, Any]:
+def _object(data: bytes) -> dict[str, Any] | None:
     try:
         value: object = json.loads(data)
     except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        text = data[:100].decode("utf-8", errors="replace")
-        raise NotAnEngineError(f"{server} streamed something other than a JSON object: {text}")
-    return cast(dict[str, Any], value)
+        return None
+    return cast(dict[str, Any], value) if isinstance(value, dict) else None

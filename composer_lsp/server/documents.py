@@ -10,7 +10,7 @@ import logging
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 _MAX_VERSION = (1 << 31) - 1
 """LSP's, of an integer."""
+_uses = count(1)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
@@ -120,6 +121,8 @@ class Document(TextDocument):
         super().__init__(known, source=None, version=version, language_id=language_id)
         self.uri = uri
         self.buffer = TextBuffer(text, encoding)
+        self.used = next(_uses)
+        """The higher, the later it was opened or changed."""
 
     @property
     def source(self) -> str:
@@ -130,6 +133,7 @@ class Document(TextDocument):
         return self.buffer.lines
 
     def apply_change(self, change: types.TextDocumentContentChangeEvent) -> None:
+        self.used = next(_uses)
         if isinstance(change, types.TextDocumentContentChangePartial):
             self.buffer.replace(change.range.start, change.range.end, change.text)
         else:
@@ -172,6 +176,12 @@ class DocumentStore(Workspace):
         none."""
         document = self.text_documents.get(unquote(uri))
         return document if isinstance(document, Document) else None
+
+    @property
+    def recent(self) -> Sequence[Document]:
+        """The open documents, the one that was opened or changed last first."""
+        documents = [each for each in self.text_documents.values() if isinstance(each, Document)]
+        return sorted(documents, key=lambda each: each.used, reverse=True)
 
     def with_version(self, params: object) -> object:
         """The parameters of a text document's notification, as they came or with a version. Some

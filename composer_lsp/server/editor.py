@@ -164,16 +164,33 @@ class Editor:
         except JsonRpcException as error:
             logger.info("the client shows no progress: %s", error.message)
             return Progress(self._server, None)
-        progress = Progress(self._server, token, lambda: self._cancels.pop(token, None))
-        if on_cancel is not None:
-            self._cancels[token] = on_cancel
-        progress.begin(title, percent, cancellable=on_cancel is not None)
-        return progress
+        return self._begun(token, title, percent, on_cancel)
+
+    def begin_given_progress(
+        self, token: types.ProgressToken | None, title: str, on_cancel: Callable[[], None]
+    ) -> "Progress":
+        """By the token that came with a request (`workDoneToken`); without one it does nothing."""
+        if token is None:
+            return Progress(self._server, None)
+        return self._begun(token, title, None, on_cancel)
 
     def on_progress_cancelled(self, token: types.ProgressToken) -> None:
         """The user cancelled a progress bar, perhaps one that has ended."""
         if (on_cancel := self._cancels.pop(token, None)) is not None:
             on_cancel()
+
+    def _begun(
+        self,
+        token: types.ProgressToken,
+        title: str,
+        percent: int | None,
+        on_cancel: Callable[[], None] | None,
+    ) -> "Progress":
+        progress = Progress(self._server, token, lambda: self._cancels.pop(token, None))
+        if on_cancel is not None:
+            self._cancels[token] = on_cancel
+        progress.begin(title, percent, cancellable=on_cancel is not None)
+        return progress
 
 
 class Progress:
@@ -182,7 +199,7 @@ class Progress:
     def __init__(
         self,
         server: LanguageServer,
-        token: str | None,
+        token: types.ProgressToken | None,
         on_end: Callable[[], object] = lambda: None,
     ) -> None:
         self._server = server

@@ -43,6 +43,11 @@ _WITH_VERSIONS = frozenset({types.TEXT_DOCUMENT_DID_OPEN, types.TEXT_DOCUMENT_DI
 MessageId = str | int
 JsonObject = dict[str, Any]
 
+work_done_token: contextvars.ContextVar[types.ProgressToken | None] = contextvars.ContextVar(
+    "work_done_token", default=None
+)
+"""That the client gave with the command that runs, to be told by how far it is."""
+
 
 class ComposerProtocol(LanguageServerProtocol):
     def __init__(self, server: "ComposerServer", converter: Converter) -> None:
@@ -234,6 +239,7 @@ class ComposerProtocol(LanguageServerProtocol):
             raise JsonRpcInvalidParams(
                 f"unknown command {params.command}; there are {', '.join(sorted(commands))}"
             )
+        work_done_token.set(params.work_done_token)
         result = command(*(params.arguments or ()))
         return await result if inspect.isawaitable(result) else result
 

@@ -82,6 +82,8 @@ class ComposerServer(LanguageServer):
         """Take in the client; called before the answer to `initialize` leaves."""
         features = ClientFeatures.of(params.capabilities)
         self.session.editor.features = features
+        if capabilities.execute_command_provider is not None:
+            capabilities.execute_command_provider.work_done_progress = True
         if features.inline_completion:
             # The same suggestions twice, as ghost text and in the menu, help nobody.
             capabilities.completion_provider = None

@@ -266,11 +266,16 @@ class _Progress:
         self._token_ids.extend(chunk.token_ids)
         self._finish_reason = chunk.finish_reason
         self._turn = self._measured(chunk.timings)
-        return replace(chunk, timings=_sum(self._done, self._turn))
+        return replace(chunk, timings=self._total)
 
     def preempted(self) -> None:
-        done = _sum(self._done, self._turn)
-        self._done = replace(done, num_preemptions=done.num_preemptions + 1)
+        self._done = replace(self._total, num_preemptions=self._done.num_preemptions + 1)
+
+    @property
+    def _total(self) -> Timings:
+        # Tokens found in the cache are those of the first turn: later ones find what was computed here.
+        first = self._turn if self._done.num_preemptions == 0 else self._done
+        return replace(self._done + self._turn, num_cached_tokens=first.num_cached_tokens)
 
     def _measured(self, timings: Timings) -> Timings:
         if timings.prefill_ms or timings.decode_ms:
@@ -283,17 +288,3 @@ class _Progress:
             prefill_ms=1000 * (first_token - self._turn_started),
             decode_ms=1000 * (now - first_token),
         )
-
-
-def _sum(before: Timings, turn: Timings) -> Timings:
-    # Tokens found in the cache are those of the first turn: later ones find what was computed here.
-    first = before.num_preemptions == 0
-    return Timings(
-        queue_ms=before.queue_ms + turn.queue_ms,
-        num_cached_tokens=turn.num_cached_tokens if first else before.num_cached_tokens,
-        num_prefill_tokens=before.num_prefill_tokens + turn.num_prefill_tokens,
-        prefill_ms=before.prefill_ms + turn.prefill_ms,
-        num_decoded_tokens=before.num_decoded_tokens + turn.num_decoded_tokens,
-        decode_ms=before.decode_ms + turn.decode_ms,
-        num_preemptions=before.num_preemptions,
-    )

@@ -28,6 +28,8 @@ class Refusal:
 Said = str | list[tuple[str, Any]] | Cut | Refusal
 """A text, or calls as (tool, arguments)."""
 
+DIES = "\1"
+"""A text in the middle of which the connection ends, as when the engine dies."""
 HANG = "\0"
 """A text at which nothing comes any more, until the client leaves."""
 
@@ -57,6 +59,9 @@ def fake_chat(*replies: Said) -> Generator[FakeChat, None, None]:
             said = chat.replies.pop(0)
             if said == HANG:
                 self._hang()
+                return
+            if said == DIES:
+                self._answer("text/event-stream", b'data: {"choices": [{"delta": {"con')
                 return
             if isinstance(said, Refusal):
                 self._answer("application/json", said.body.encode(), said.status)

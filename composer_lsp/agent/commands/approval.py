@@ -67,6 +67,8 @@ class Approvals:
         self._asking = asyncio.Lock()
 
     async def check(self, command: Command, place: Place, wanted: Access) -> Permission:
+        """Whether a line may run in a place, with what access. Asks the user where the policy says
+        so, one question at a time; where nobody can be asked, the answer is no."""
         async with self._asking:
             verdict = self.policy.decide(command, place, wanted=wanted)
             if verdict.decision == "deny":

@@ -73,6 +73,12 @@ class BackgroundCommands:
         await self._entry(name).running.stop()
         return self._status(name)
 
+    async def ended(self, name: str) -> None:
+        """Wait for its end. Raises: BackgroundError."""
+        running = self._entry(name).running
+        await running.wait()
+        await running.stop()
+
     def list(self) -> list[BackgroundCommand]:
         return [self._status(name) for name in self._entries]
 

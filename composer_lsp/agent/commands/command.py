@@ -40,6 +40,11 @@ class Program:
         return self.words[0].text or ""
 
     @property
+    def base_name(self) -> str:
+        """Without the folder that it was called in."""
+        return self.name.rpartition("/")[2]
+
+    @property
     def args(self) -> tuple[Word, ...]:
         return self.words[1:]
 

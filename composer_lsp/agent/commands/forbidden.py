@@ -96,7 +96,7 @@ def _is_device(path: str) -> bool:
 
 
 def _of_program(program: Program, cwd: str) -> str | None:
-    name, args = program.name.rpartition("/")[2], program.args
+    name, args = program.base_name, program.args
     texts = [word.text or "" for word in args]
     if name in _PROGRAMS:
         return _PROGRAMS[name]

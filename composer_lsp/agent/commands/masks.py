@@ -12,7 +12,7 @@ from pathlib import Path
 from composer_index.ignores import ComposerIgnore
 from composer_index.ignores.rules import Rules
 from composer_index.ignores.secrets import is_secret_file, is_secret_folder
-from composer_lsp.agent.commands.upper import DERIVED_FOLDERS
+from composer_lsp.agent.commands.upper import BUILD_FOLDERS, DERIVED_FOLDERS
 
 _UNLOOKED = frozenset({".git", "node_modules", "site-packages", "dist-packages", "__pycache__"})
 """Packages hold certificates and test keys that are nobody's secret, and that programs need."""
@@ -102,11 +102,13 @@ def _look_below(root: str, ignore: ComposerIgnore, found: Survey) -> None:
 
 
 def lasting(
-    folders: Iterable[Path], roots: Sequence[Path], *, only_large: bool = True
+    folders: Iterable[Path], roots: Sequence[Path], *, has_builds: bool = False
 ) -> list[Path]:
-    """The outermost of the folders that git ignores. `only_large`: of those whose names say that
-    tools fill them over many runs and nobody deletes them on the way to the next step."""
-    chosen = [folder for folder in folders if not only_large or folder.name in _LASTING]
+    """The outermost of the folders that git ignores whose names say that tools fill them over many
+    runs and nobody deletes them on the way to the next step. `has_builds`: and of those that a tool
+    makes anew."""
+    names = _LASTING | BUILD_FOLDERS if has_builds else _LASTING
+    chosen = [folder for folder in folders if folder.name in names]
     ignored: set[Path] = {folder for folder in chosen if folder.name in DERIVED_FOLDERS}
     by_root: dict[Path, list[str]] = {}
     for folder in chosen:

@@ -66,6 +66,8 @@ class Outcome:
     """In the order in which they are to be done."""
     left_out: dict[Path, None] = field(default_factory=dict[Path, None])
     """A set that keeps its order."""
+    stale: list[Path] = field(default_factory=list[Path])
+    """Left out, since something else on the disk has changed them too."""
     num_bytes: int = 0
     """Of all changes."""
 
@@ -76,17 +78,36 @@ def filled(overlay: Overlay) -> set[Path]:
     return {folder for layer in overlay.layers for folder in filled_folders(layer.root)}
 
 
-def take(overlay: Overlay, filled_before: Iterable[Path] = ()) -> Outcome:
+def changed(overlay: Overlay) -> list[Path]:
+    """What a command did that is not on the disk, but for caches and the like. Raises: OSError."""
+    found: list[Path] = []
+    for layer in overlay.layers:
+        for entry in read_upper(layer.upper, layer.root):
+            real = layer.root / entry.path
+            if not (
+                entry.is_derived
+                or entry.kind == "folder"
+                or _is_as_staged(overlay, entry, real, layer.upper / entry.path)
+                or (entry.kind == "file" and _is_same(layer.upper / entry.path, real))
+            ):
+                found.append(real)
+    return found
+
+
+def take(
+    overlay: Overlay, filled_before: Iterable[Path] = (), since_ns: int | None = None
+) -> Outcome:
     """After the command has ended. Moves what belongs on the disk out of the overlay.
-    `filled_before`: by `filled`. Raises: OSError if the overlay cannot be read."""
+    `filled_before`: by `filled`. `since_ns`: what has changed on the disk since is left as it is; None:
+    nothing but the command was there. Raises: OSError if the overlay cannot be read."""
     outcome = Outcome(ignored=sorted(folder for folder in filled_before if is_empty(folder)))
     found: set[Path] = set()
     for layer in overlay.layers:
         entries = list(read_upper(layer.upper, layer.root))
         found.update(layer.root / entry.path for entry in entries if entry.kind == "file")
-        _Taking(overlay, layer, outcome).take(entries)
+        _Taking(overlay, layer, outcome, since_ns).take(entries)
     for path, data in overlay.staged.items():
-        if data is not None and path not in found:
+        if data is not None and path not in found and path not in outcome.stale:
             outcome.changes[path] = None
     return outcome
 
@@ -94,10 +115,13 @@ def take(overlay: Overlay, filled_before: Iterable[Path] = ()) -> Outcome:
 class _Taking:
     """Of one root."""
 
-    def __init__(self, overlay: Overlay, layer: Layer, outcome: Outcome) -> None:
+    def __init__(
+        self, overlay: Overlay, layer: Layer, outcome: Outcome, since_ns: int | None
+    ) -> None:
         self._overlay = overlay
         self._layer = layer
         self._outcome = outcome
+        self._since_ns = since_ns
         self._rules = Rules(layer.root)
         self._tree = RealTree(layer.root)
         self._usual_mode = _usual_mode()
@@ -105,6 +129,7 @@ class _Taking:
         """What git ignores and the user is asked about first."""
 
     def take(self, entries: Sequence[Entry]) -> None:
+        entries = [entry for entry in entries if not self._is_stale(entry)]
         gone = [entry for entry in entries if entry.kind == "gone"]
         made = [entry for entry in entries if entry.kind != "gone"]
         # First what is gone: a file may stand where a folder was.
@@ -119,6 +144,7 @@ class _Taking:
         left = self._without_ignored({entry.path for entry in gone}, derived)
         folders = [path for path in left if self._is_folder(path)]
         below = {path for folder in folders for path in _below(self._layer.root, folder)}
+        below = {path for path in below if not self._is_newer(path)}
         left |= self._without_ignored(below, {path for path in below if is_derived(path)})
         for path in sorted(left):
             real = self._layer.root / path
@@ -196,10 +222,7 @@ class _Taking:
 
     def _take_staged(self, path: Path, source: Path, mode: int) -> None:
         self._note_mode(path, mode)
-        is_same = source.lstat().st_size <= _MAX_BYTES and (
-            source.read_bytes() == self._overlay.staged[path]
-        )
-        if not is_same and not self._stage(path, source):
+        if not _holds(source, self._overlay.staged[path]) and not self._stage(path, source):
             self._outcome.left_out[path] = None
 
     def _take_changed(self, path: Path, source: Path, mode: int) -> None:
@@ -238,6 +261,20 @@ class _Taking:
         if mode != before:
             self._outcome.modes[path] = mode
 
+    def _is_stale(self, entry: Entry) -> bool:
+        real, source = self._layer.root / entry.path, self._layer.upper / entry.path
+        return not _is_as_staged(self._overlay, entry, real, source) and self._is_newer(entry.path)
+
+    def _is_newer(self, path: str) -> bool:
+        real = self._layer.root / path
+        try:
+            is_newer = self._since_ns is not None and real.lstat().st_ctime_ns >= self._since_ns
+        except OSError:
+            return False
+        if is_newer:
+            self._outcome.stale.append(real)
+        return is_newer
+
     def _is_folder(self, path: str) -> bool:
         real = self._layer.root / path
         return real.is_dir() and not real.is_symlink()
@@ -250,6 +287,25 @@ class _Taking:
             self._outcome.left_out[self._layer.root / path] = None
             return False
         return True
+
+
+def _is_as_staged(overlay: Overlay, entry: Entry, real: Path, source: Path) -> bool:
+    """Whether it is no deed of the command."""
+    if real not in overlay.staged:
+        return False
+    data = overlay.staged[real]
+    return entry.kind == "gone" if data is None else entry.kind == "file" and _holds(source, data)
+
+
+def _holds(path: Path, data: bytes | None) -> bool:
+    return path.lstat().st_size <= _MAX_BYTES and path.read_bytes() == data
+
+
+def _is_same(source: Path, real: Path) -> bool:
+    try:
+        return filecmp.cmp(source, real, shallow=False)
+    except OSError:
+        return False
 
 
 def _asked(entry: Entry) -> str:

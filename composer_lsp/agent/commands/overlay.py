@@ -93,6 +93,15 @@ class Overlay:
         )
         return "; ".join([mounted, *(layer.script() for layer in self.layers), "cd /"])
 
+    def begin(self) -> None:
+        """What changes on the disk from now on the command may not have seen. Raises: OSError."""
+        (self.folder / "begun").touch()
+
+    @property
+    def begun_ns(self) -> int:
+        """By the kernel's clock, as files have it."""
+        return (self.folder / "begun").stat().st_ctime_ns
+
     def remove(self) -> None:
         remove_tree(self.folder)
 

@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Literal
 
 from composer_lsp.agent.commands.command import Command, Program
-from composer_lsp.agent.commands.git_settings import after_git_options
+from composer_lsp.agent.commands.git_options import split_git
 from composer_lsp.agent.commands.words import Word
 
 Decision = Literal["allow", "ask", "deny"]
@@ -112,7 +112,7 @@ def _form(program: Program, *, is_loose: bool = False) -> list[Word]:
     if is_loose:
         name, assigned = name.rpartition("/")[2], []
         if name == "git":
-            args = after_git_options(args)
+            args = split_git(args)[1]
     return [*assigned, Word(name, name, name, True), *args]
 
 

@@ -63,10 +63,9 @@ class CommandResult:
     left_out: tuple[Path, ...] = ()
     """What it did and that is nowhere now: links and special files, git folders, what could not be
     written, and what the user did not agree to."""
-
-    @property
-    def is_success(self) -> bool:
-        return self.ended == "exited" and self.exit_code == 0
+    stale: tuple[Path, ...] = ()
+    """Of a command in the background: files that it changed and that have changed on the disk since it
+    began. What it made of them is nowhere now."""
 
 
 async def run_command(

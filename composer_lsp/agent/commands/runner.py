@@ -5,13 +5,18 @@ import logging
 import os
 import shlex
 import tempfile
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from composer_inference.environment import state_dir
 from composer_lsp.agent.commands.access import Access
@@ -19,7 +24,7 @@ from composer_lsp.agent.commands.approval import Approvals
 from composer_lsp.agent.commands.background import BackgroundCommands
 from composer_lsp.agent.commands.bubblewrap import Bubblewrap, SandboxError, find_bubblewrap
 from composer_lsp.agent.commands.environment import command_environment
-from composer_lsp.agent.commands.outcome import Offer, Outcome, filled, take
+from composer_lsp.agent.commands.outcome import Offer, Outcome, changed, filled, take
 from composer_lsp.agent.commands.overlay import Overlay, Overlays
 from composer_lsp.agent.commands.parse import parse
 from composer_lsp.agent.commands.policy import Place
@@ -27,6 +32,7 @@ from composer_lsp.agent.commands.run import CommandResult, OnOutput, run_command
 from composer_lsp.agent.commands.sandbox import Sandbox, SandboxSettings
 from composer_lsp.agent.commands.shell import Invocation, plain_invocation
 from composer_lsp.agent.commands.staging import Staged
+from composer_lsp.agent.commands.turns import WAIT_S, Turns
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -38,6 +44,22 @@ _NO_ACCESS = Access()
 _MAX_CHECK_BYTES = 4_000_000
 
 _NOTHING_STAGED: Staged = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """What a command in the background did and nobody took."""
+
+    line: str
+    paths: Sequence[Path]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Of a command in the background."""
+
+    overlay: Overlay
+    filled: set[Path]
 
 
 class RefusedError(Exception):
@@ -56,18 +78,24 @@ class CommandRunner:
         home: Path | None = None,
         settings: SandboxSettings | None = None,
         scratch: Sequence[Path] | None = None,
+        wait_s: float = WAIT_S,
     ) -> None:
         """`environ`, `home`: the user's own by default. `scratch`: folders to try for what commands
-        write, in this order; that of the user's state and the temporary one by default."""
+        write, in this order; that of the user's state and the temporary one by default. `wait_s`: for
+        the commands of other runs, where there is no overlay."""
         self._roots = tuple(root.resolve() for root in roots)
         self._approvals = approvals
         self._environ = dict(os.environ if environ is None else environ)
         self._home = Path.home() if home is None else home
         self._settings = settings or SandboxSettings()
         self._scratch = scratch
+        self._wait_s = wait_s
         self._sandbox: Sandbox | None = None
         self._overlays: Overlays | None = None
-        self._removing: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._kept: dict[str, _Kept] = {}
+        self._turns: Turns | None = None
+        """Where commands run in a sandbox and change the disk itself."""
         self.background = BackgroundCommands()
         self.why_no_sandbox: str | None = None
         """Known once `open` has returned; None if there is one."""
@@ -91,17 +119,20 @@ class CommandRunner:
             self._overlays = await asyncio.to_thread(self._open_overlays)
         except SandboxError as error:
             self.why_not_staged = str(error)
+            self._turns = Turns(self._roots, state_dir() / "locks", wait_s=self._wait_s)
         else:
             self.why_not_staged = None
 
-    async def aclose(self) -> None:
+    async def aclose(self) -> list[Dropped]:
         """End what runs in the background and remove what commands wrote outside of the
-        workspace."""
+        workspace. Returns what is lost by it."""
         await self.background.aclose()
-        await asyncio.gather(*self._removing)
+        dropped = await asyncio.to_thread(self._dropped)
+        await asyncio.gather(*self._tasks)
         for opened in (self._overlays, self._sandbox):
             if opened is not None:
                 await asyncio.to_thread(opened.close)
+        return dropped
 
     async def run(
         self,
@@ -118,20 +149,26 @@ class CommandRunner:
         `agree`: asked once it has ended about what cannot be taken back; None: none of it is wanted.
         Raises: RefusedError, SandboxError."""
         place, access = await self._permitted(line, cwd, wanted)
-        async with self._overlay(staged) as overlay:
+        async with self._overlay(staged) as overlay, self._turn():
             invocation = await asyncio.to_thread(self._invocation, line, place, access, overlay)
             before = set[Path]() if overlay is None else await asyncio.to_thread(filled, overlay)
             result = await run_command(invocation, timeout_s=timeout_s, on_output=on_output)
             if overlay is None:
                 return result
-            outcome = await _to_its_end(partial(self._outcome, overlay, before))
-            for is_ignored in (False, True):
-                offers = [each for each in outcome.offers if each.is_ignored is is_ignored]
-                if offers and agree is not None and await agree(offers):
-                    await _to_its_end(partial(_do, offers, outcome))
-                else:
-                    outcome.left_out.update((offer.path, None) for offer in offers)
-            return _with_outcome(result, outcome)
+            taking = partial(self._outcome, overlay, before)
+            return await self._taken(result, taking, agree)
+
+    async def _taken(
+        self, result: CommandResult, taking: Callable[[], Outcome], agree: Agree | None
+    ) -> CommandResult:
+        outcome = await _to_its_end(taking)
+        for is_ignored in (False, True):
+            offers = [each for each in outcome.offers if each.is_ignored is is_ignored]
+            if offers and agree is not None and await agree(offers):
+                await _to_its_end(partial(_do, offers, outcome))
+            else:
+                outcome.left_out.update((offer.path, None) for offer in offers)
+        return _with_outcome(result, outcome)
 
     async def check(
         self,
@@ -150,7 +187,7 @@ class CommandRunner:
         if self._sandbox is None:
             raise SandboxError(self.why_no_sandbox or "the sandbox is not open")
         line = command if isinstance(command, str) else shlex.join(command)
-        async with self._overlay(staged) as overlay:
+        async with self._overlay(staged) as overlay, self._turn():
             invocation = await asyncio.to_thread(
                 self._sandbox.invocation,
                 *(line, place.cwd, _NO_ACCESS, overlay),
@@ -173,20 +210,70 @@ class CommandRunner:
         wanted: Access = _NO_ACCESS,
     ) -> str:
         """In the background; returns its id there. It sees what is staged now, and not what is
-        staged later; what it changes is dropped, but for folders that git ignores and that were
-        there when it started. Raises: RefusedError, BackgroundError, SandboxError."""
+        staged later; what it changes is kept for `taken`, but for what it writes into folders of
+        packages, caches and builds that git ignores and that were there when it started: that is on
+        the disk at once. Raises: RefusedError, BackgroundError, SandboxError."""
         place, access = await self._permitted(line, cwd, wanted)
         overlay = await asyncio.to_thread(self._make_overlay, staged)
+        if overlay is None:
+            return await self._start_on_disk(line, place, access)
         try:
             invocation = await asyncio.to_thread(
                 self._invocation, line, place, access, overlay, is_background=True
             )
-            # Its overlay is removed in the end, with all others.
-            return await self.background.start(invocation, line)
+            before = await asyncio.to_thread(filled, overlay)
+            await asyncio.to_thread(overlay.begin)
+            name = await self.background.start(invocation, line)
         except BaseException:
-            if overlay is not None:
-                self._remove_soon(overlay)
+            self._remove_soon(overlay)
             raise
+        self._kept[name] = _Kept(overlay, before)
+        return name
+
+    async def _start_on_disk(self, line: str, place: Place, access: Access) -> str:
+        async with AsyncExitStack() as until_it_ends:
+            await until_it_ends.enter_async_context(self._turn())
+            invocation = await asyncio.to_thread(
+                self._invocation, line, place, access, None, is_background=True
+            )
+            name = await self.background.start(invocation, line)
+            self._later(self._close_at_end(name, until_it_ends.pop_all()))
+            return name
+
+    async def _close_at_end(self, name: str, stack: AsyncExitStack) -> None:
+        async with stack:
+            await self.background.ended(name)
+
+    def _turn(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext() if self._turns is None else self._turns.turn()
+
+    async def taken(
+        self, name: str, result: CommandResult, agree: Agree | None = None
+    ) -> CommandResult:
+        """The result of a command in the background that has ended, with what it changed, as `run`
+        has it; the first time only. What has changed on the disk since it began is left as it is.
+        Raises: SandboxError."""
+        kept = self._kept.get(name)
+        if kept is None:
+            return result
+        taking = partial(self._outcome, kept.overlay, kept.filled, is_background=True)
+        taken = await self._taken(result, taking, agree)
+        del self._kept[name]
+        self._remove_soon(kept.overlay)
+        return taken
+
+    def _dropped(self) -> list[Dropped]:
+        found: list[Dropped] = []
+        for each in self.background.list():
+            kept = self._kept.pop(each.id, None)
+            try:
+                paths = [] if kept is None else changed(kept.overlay)
+            except OSError as error:
+                _log.warning("what %s changed cannot be read: %s", each.line, error)
+                continue
+            if paths:
+                found.append(Dropped(each.line, paths))
+        return found
 
     async def _permitted(self, line: str, cwd: Path, wanted: Access) -> tuple[Place, Access]:
         place = self._place(cwd)
@@ -231,16 +318,21 @@ class CommandRunner:
 
     def _remove_soon(self, overlay: Overlay) -> None:
         """Nobody waits for it: a folder that was a mount's a moment ago takes its time."""
-        removing = asyncio.create_task(asyncio.to_thread(overlay.remove))
-        self._removing.add(removing)
-        removing.add_done_callback(self._removing.discard)
+        self._later(asyncio.to_thread(overlay.remove))
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _make_overlay(self, staged: Staged) -> Overlay | None:
         return self._overlays.make(staged) if self._overlays is not None else None
 
-    def _outcome(self, overlay: Overlay, filled_before: set[Path]) -> Outcome:
+    def _outcome(
+        self, overlay: Overlay, filled_before: set[Path], *, is_background: bool = False
+    ) -> Outcome:
         try:
-            outcome = take(overlay, filled_before)
+            outcome = take(overlay, filled_before, overlay.begun_ns if is_background else None)
         except OSError as error:
             raise SandboxError(
                 f"the command has run, but what it changed cannot be read: {error}"
@@ -296,4 +388,5 @@ def _with_outcome(result: CommandResult, outcome: Outcome) -> CommandResult:
         kept=tuple(dict.fromkeys(outcome.kept)),
         ignored=tuple(outcome.ignored),
         left_out=tuple(outcome.left_out),
+        stale=tuple(dict.fromkeys(outcome.stale)),
     )

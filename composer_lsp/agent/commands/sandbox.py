@@ -126,14 +126,14 @@ class Sandbox:
         beside: Sequence[Invocation] = (),
     ) -> Invocation:
         """`cwd`: in one of the roots. `overlay`: what the command sees in their place; the folders
-        with packages and caches stay the disk's, and for the background all that git ignores.
+        with packages and caches stay the disk's, and for the background those with builds.
         `is_read_only`: the roots, where there is no overlay. `beside`: what runs now. Looks
         at the disk: 10 ms and more; call it in a thread. Raises: SandboxError."""
         limits = self._settings.limits
         bound = self._bubblewrap.bound
         found = survey(self._roots)
         if overlay is not None:
-            shown = lasting(found.folders, self._roots, only_large=not is_background)
+            shown = lasting(found.folders, self._roots, has_builds=is_background)
             workspace = _overlaid(overlay, [*shown, *mounts_below(self._roots)])
         else:
             bind = "--ro-bind" if is_read_only else "--bind"

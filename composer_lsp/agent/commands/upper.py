@@ -21,7 +21,7 @@ DERIVED_FOLDERS = frozenset(
     ]
 )
 """Made by tools and never by hand, whether git ignores them or not."""
-_BUILD_FOLDERS = DERIVED_FOLDERS | frozenset(
+BUILD_FOLDERS = DERIVED_FOLDERS | frozenset(
     [
         *("build", "dist", "target", "out", "obj", "coverage", "htmlcov", "_build", "CMakeFiles"),
         *(".next", ".nuxt", ".svelte-kit", ".turbo", ".parcel-cache", ".cache", ".dart_tool"),
@@ -48,7 +48,7 @@ def is_derived(path: str) -> bool:
 def build_folder(path: str) -> str | None:
     """The outermost one that an ignored path is or lies in."""
     parts = path.split("/")
-    number = next((n for n, part in enumerate(parts) if part in _BUILD_FOLDERS), None)
+    number = next((n for n, part in enumerate(parts) if part in BUILD_FOLDERS), None)
     return None if number is None else "/".join(parts[: number + 1])
 
 

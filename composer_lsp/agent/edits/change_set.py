@@ -46,11 +46,18 @@ class FileChange:
     """The file's permissions; None: the usual ones."""
     link: str | None = None
     """As in `Snapshot`: the link is deleted, moved, or replaced by a file."""
+    makes_link: str | None = None
+    """What the link says that the name is to be; `after` is the text of the file that it leads to."""
 
     @property
     def writes_in_place(self) -> bool:
         """A file that is there gets another text, and stays where it is."""
         return self.before is not None and self.after is not None and self.moved_from is None
+
+    @property
+    def replaces_whole(self) -> bool:
+        """Nothing is left of what was there, so that it must be what `before` says."""
+        return self.after is None or (self.makes_link is not None and self.moved_from is None)
 
     @property
     def before_text(self) -> str:

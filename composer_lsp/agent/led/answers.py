@@ -13,14 +13,15 @@ _COMMENTED = re.compile(
     r"(?:#|//|--|/\*|<!--)\s*(?:file(?:name)?:\s*|path:\s*)?(\S+)\s*(?:\*/|-->)?"
 )
 
+_NO_CODE = ("bash", "console", "diff", "output", "sh", "shell", "text", "zsh")
+"""Languages of blocks that are to be run or read, unless a path stands above them."""
+
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
     path: str
     """As the model wrote it; empty where it wrote none."""
     code: str
-    is_whole: bool
-    """Its fence is closed."""
 
 
 def code_blocks(answer: str) -> list[CodeBlock]:
@@ -42,8 +43,9 @@ def _blocks(lines: list[str]) -> Iterator[CodeBlock]:
         if not path and code and (comment := _COMMENTED.fullmatch(code[0].strip())) is not None:
             path = _path_of(comment[1])
             code = code[1:] if path else code
-        if any(line.strip() for line in code):
-            yield CodeBlock(path, "\n".join(code).strip("\n") + "\n", end is not None)
+        is_code = bool(path) or opened[2].strip().lower() not in _NO_CODE
+        if is_code and any(line.strip() for line in code):
+            yield CodeBlock(path, "\n".join(code).strip("\n") + "\n")
         before = ""
         at = len(lines) if end is None else end + 1
 

@@ -24,6 +24,9 @@ _MAX_HEAD_LINES = 30
 """Of a file of tests that is to get more."""
 _MAX_MEANT = 2
 """A name that more places define says little."""
+_MAX_EXAMPLE_LINES = 14
+_MAX_COMPARED = 20
+"""Files of tests that are looked at for an example."""
 _NUM_RESULTS = 3
 _MIN_NAME_CHARS = 3
 _NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
@@ -47,6 +50,10 @@ def named_paths(text: str, files: Sequence[str]) -> list[str]:
     return found
 
 
+def piece(path: str, text: str) -> str:
+    return f"{path}\n```\n{text.rstrip()}\n```"
+
+
 async def code_for(context: ToolContext, request: str, tested: str = "") -> CodeForChange:
     """`tested`: the text of a test that fails; what it calls is shown as what the request names is."""
     found = CodeForChange()
@@ -55,9 +62,24 @@ async def code_for(context: ToolContext, request: str, tested: str = "") -> Code
         room -= len(text)
         if found.pieces and room < 0:
             break
-        found.pieces.insert(0, f"{path}\n```\n{text.rstrip()}\n```")
+        found.pieces.insert(0, piece(path, text))
         found.paths.insert(0, path)
     return found
+
+
+async def example_of_a_test(context: ToolContext, request: str) -> tuple[str, str] | None:
+    """The path and the beginning of a short file of tests beside the one that the request names."""
+    files = [path for path in await context.files() if is_test(path)]
+    named = PATH.findall(request)
+    folders = [path.rpartition("/")[0] for path in (*named_paths(request, files), *named)]
+    beside = [path for path in files if path.rpartition("/")[0] in folders and path not in named]
+    sizes: dict[str, str] = {}
+    for path in (beside or files)[:_MAX_COMPARED]:
+        if text := await _lines(context, path, 1, _MAX_EXAMPLE_LINES):
+            sizes[path] = text
+    with_tests = [path for path, text in sizes.items() if "test" in text]
+    best = min(with_tests, key=lambda path: len(sizes[path]), default=None)
+    return None if best is None else (best, sizes[best])
 
 
 async def _pieces(

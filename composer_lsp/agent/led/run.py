@@ -14,15 +14,23 @@ from typing import Annotated
 
 from composer_index.search.boost import is_test
 from composer_index.search.tested import tested_stem
-from composer_lsp.agent.calls import CallRunner, Result, cut_middle
+from composer_lsp.agent.calls import CallRunner, Result
 from composer_lsp.agent.edits.definitions import names_defined
 from composer_lsp.agent.events import Event
 from composer_lsp.agent.led.answers import CodeBlock, code_blocks
-from composer_lsp.agent.led.code import PATH, CodeForChange, code_for, named_paths
+from composer_lsp.agent.led.code import (
+    PATH,
+    CodeForChange,
+    code_for,
+    example_of_a_test,
+    named_paths,
+    piece,
+)
 from composer_lsp.agent.led.prompt import write_messages
 from composer_lsp.agent.led.testing import CANNOT_RUN, test_line
 from composer_lsp.agent.model import ChatModel, ToolCall
 from composer_lsp.agent.prompt.rules import read_rules
+from composer_lsp.agent.prompt.system import Mode
 from composer_lsp.agent.run import AgentRun, Checks, Limits, Outcome, Question
 from composer_lsp.agent.tools.command import run_command
 from composer_lsp.agent.tools.context import ToolContext
@@ -35,8 +43,9 @@ MAX_TRIES = 4
 """Answers with code, after which the run ends with what is wrong still."""
 MAX_TESTS = 3
 """Files of tests that are run."""
-_MAX_OUTPUT_CHARS = 2000
-"""Of a command, for the model."""
+_MAX_OUTPUT_CHARS = 1200
+"""Of a command, its end, for the model."""
+_AGAIN = "Write it again, as code alone in a fenced block under its path."
 
 
 @tool(only_reads=True)
@@ -61,10 +70,9 @@ class LedRun(AgentRun):
         transcript: Transcript,
         emit: Callable[[Event], None],
         checks: Checks,
+        mode: Mode,
         limits: Limits | None = None,
-        runs_failing_tests: bool = False,
     ) -> None:
-        """`runs_failing_tests`: those that the request names are run before the model is asked."""
         super().__init__(
             model=model,
             tools=_CHOICES,
@@ -75,20 +83,16 @@ class LedRun(AgentRun):
             limits=limits,
         )
         self._calls = CallRunner([*_CHOICES, write_code, run_command], context, emit)
-        self._runs_failing_tests = runs_failing_tests
+        self._mode = mode
         self._problem = ""
         self._code = CodeForChange()
 
     async def _loop(self) -> Outcome:
-        request = str(self._messages[-1]["content"])
+        request = self._asked()
         if await self._is_done_by_choice():
             await self._tested(request)
             return self._outcome()
-        failing = await self._tested(request) if self._runs_failing_tests else ""
-        self._code = await code_for(self._context, request, failing)
-        rules = await read_rules(self._context.workspace, next(reversed(self._code.paths), ""))
-        self._messages = write_messages(request, self._code.pieces, failing, rules)
-        self._transcript.add("context", messages=list(self._messages))
+        await self._begin_to_write(request)
         for _ in range(MAX_TRIES):
             await self._make_room()
             reply = await self._reply(Question(self._messages, (), must_call=False))
@@ -101,6 +105,24 @@ class LedRun(AgentRun):
                 break
             self._tell(self._problem)
         return self._outcome()
+
+    def _asked(self) -> str:
+        """The request; one that follows another begins with the first."""
+        asked = [str(each["content"]) for each in self._messages if each["role"] == "user"]
+        if len(asked) == 1:
+            return asked[0]
+        return f"Before, the user asked: {_last_part(asked[0])}\n\nNow: {asked[-1]}"
+
+    async def _begin_to_write(self, request: str) -> None:
+        failing = await self._tested(request) if self._mode == "fix" else ""
+        self._code = await code_for(self._context, request, failing)
+        pieces = list(self._code.pieces)
+        example = await example_of_a_test(self._context, request) if self._mode == "test" else None
+        if example is not None:
+            pieces.insert(0, f"A test of this project begins so:\n{piece(*example)}")
+        rules = await read_rules(self._context.workspace, next(reversed(self._code.paths), ""))
+        self._messages = write_messages(request, pieces, failing, rules)
+        self._transcript.add("context", messages=list(self._messages))
 
     async def _is_done_by_choice(self) -> bool:
         reply = await self._reply(Question(self._messages, _CHOICES, must_call=True))
@@ -128,12 +150,12 @@ class LedRun(AgentRun):
                 problems.append(result.text)
         await self._state.note()
         if problems:
-            return "\n".join([*problems, "Write it again."])
+            return "\n".join([*problems, _AGAIN])
         self._note_changes()
         if found := await self._checks(self._context):
-            return f"{found}\nWrite again what is wrong."
+            return f"{found}\n{_AGAIN}"
         if failing := await self._tested(request):
-            return f"The tests fail:\n```\n{failing}\n```\nWrite again what is wrong."
+            return f"The tests fail:\n```\n{failing}\n```\n{_AGAIN}"
         return ""
 
     async def _path_of(self, block: CodeBlock, request: str) -> str:
@@ -163,7 +185,7 @@ class LedRun(AgentRun):
         runs = self._context.ledger.commands
         if result.is_error or not runs or runs[-1].has_passed or CANNOT_RUN.search(result.text):
             return ""
-        return f"$ {line}\n{cut_middle(result.text, _MAX_OUTPUT_CHARS)}"
+        return f"$ {line}\n{result.text[-_MAX_OUTPUT_CHARS:]}"
 
     async def _test_line(self, request: str) -> str | None:
         paths = self._context.workspace.paths
@@ -205,3 +227,8 @@ class LedRun(AgentRun):
             return Outcome(status="finished", text=listed)
         told = f"{listed} After {MAX_TRIES} tries this is wrong still:\n{self._problem}"
         return Outcome(status="stuck", text=told)
+
+
+def _last_part(text: str) -> str:
+    """The user's own words: they stand behind what is known of where he is."""
+    return text.rpartition("\n\n")[2]

@@ -20,7 +20,7 @@ def test_line(root: Path, tests: Sequence[str]) -> str | None:
         return None
     if tests[0].endswith(".py"):
         python = next((each for each in _PYTHONS if (root / each).exists()), "python")
-        return shlex.join([python, "-m", "pytest", "-q", "-x", *tests])
+        return shlex.join([python, "-m", "pytest", "-q", "-x", "--tb=short", *tests])
     if tests[0].endswith(_NODE_SUFFIXES):
         return "npm test" if _has_npm_test(root / "package.json") else None
     if tests[0].endswith(".go") and (root / "go.mod").is_file():

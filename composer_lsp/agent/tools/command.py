@@ -18,6 +18,7 @@ from composer_lsp.agent.commands import (
 from composer_lsp.agent.commands.output import Output
 from composer_lsp.agent.ledger import CommandRun
 from composer_lsp.agent.run_commands import RunCommands, Started
+from composer_lsp.agent.testing_output import ran_no_test
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.git_secrets import secret_that_git_may_show
 from composer_lsp.agent.tools.staging import (
@@ -33,6 +34,9 @@ from composer_lsp.agent.tools.tool import ToolError, tool
 MAX_OUTPUT_BYTES = 16_000
 """Of one result: some 5,000 tokens."""
 MAX_TIMEOUT_S = 3600
+_KEPT = "What it changes counts once you see its end or stop it, and is lost if the run ends first."
+_MAX_SAID_CHARS = 200_000
+"""Of a command in the background, in which it is looked for tests that ran."""
 
 
 @tool(only_reads=False)
@@ -42,7 +46,7 @@ async def run_command(
     cwd: Annotated[str, "a folder of the workspace"] = ".",
     timeout_s: Annotated[int | None, "seconds, after which it is ended"] = None,
     background: Annotated[
-        bool, "for a server: go on while it runs; read_output reads it, and what it changes is lost"
+        bool, "for a server: go on while it runs; read_output reads it, stop_command ends it"
     ] = False,
     network: Annotated[bool, "it needs the network; the user is asked"] = False,
 ) -> str:
@@ -57,9 +61,15 @@ async def run_command(
     wanted = Access(network=network)
     try:
         if background:
+            before = await stamps(context, runner)
             id = await runner.start(command, folder, staged=staged, wanted=wanted)
-            commands.started[id] = Started(line=command, num_edits=context.ledger.num_edits)
-            told = f"Started as {id}: read_output reads it, and it ends with the run."
+            commands.started[id] = Started(
+                line=command,
+                num_edits=context.ledger.num_edits,
+                staged=staged,
+                stamps=before,
+            )
+            told = f"Started as {id}: read_output reads it, and it ends with the run. {_KEPT}"
             return "\n".join([told, *notes])
         before = await stamps(context, runner)
         result = await runner.run(
@@ -75,7 +85,7 @@ async def run_command(
         raise ToolError(_refusal(error, runner)) from error
     for notice in notices(context, result):
         commands.notice(notice)
-    notes += _count(context, command, result)
+    notes += _count(context, command, result, result.output)
     notes += await take_changes(context, result)
     notes += await changed_on_disk(context, before)
     return "\n".join([_headline(result), _output(result.output), *notes])
@@ -89,19 +99,19 @@ async def read_output(context: ToolContext, id: Annotated[str, "as run_command g
         text, status = await background.read(id)
     except (BackgroundError, SandboxError) as error:
         raise ToolError(str(error)) from error
-    return _told(context, status, text)
+    return await _told(context, status, text)
 
 
 @tool(only_reads=False)
 async def stop_command(context: ToolContext, id: Annotated[str, "as run_command gave it"]) -> str:
-    """End a command in the background."""
+    """End a command in the background; what it changed counts as yours then."""
     background = (await _commands(context).runner()).background
     try:
         await background.stop(id)
         text, status = await background.read(id)
     except (BackgroundError, SandboxError) as error:
         raise ToolError(str(error)) from error
-    return _told(context, status, text)
+    return await _told(context, status, text)
 
 
 def _check(command: str, timeout_s: int | None) -> None:
@@ -119,10 +129,10 @@ async def _ask_about_secrets(context: ToolContext, command: str, folder: Path) -
     secret = await asyncio.to_thread(secret_that_git_may_show, command, folder)
     if secret is None:
         return
-    question = f"Git knows {secret}, which is hidden from the agent. Run `{command}` all the same?"
-    if not await context.ask_user(question):
+    what = f"{secret.what}, which {'is' if secret.is_known else 'may be'} hidden from"
+    if not await context.ask_user(f"Git knows {what} the agent. Run `{command}` all the same?"):
         raise ToolError(
-            f"not run: git could show {secret}, which is hidden from you, and the user did not "
+            f"not run: git could show {what} you, and the user did not "
             "allow it; name the files that you want: git diff -- FILE"
         )
 
@@ -154,26 +164,48 @@ async def _folder(context: ToolContext, cwd: str) -> Path:
     return folder
 
 
-def _told(context: ToolContext, status: BackgroundCommand, text: str) -> str:
+async def _told(context: ToolContext, status: BackgroundCommand, text: str) -> str:
     result = status.result
+    commands = _commands(context)
+    started = commands.started[status.id]
+    started.said = (started.said + text)[-_MAX_SAID_CHARS:]
     if result is None:
         return "\n".join(["It runs.", _output(text)])
-    started = _commands(context).started[status.id]
     notes: list[str] = []
     if not started.is_told:
         started.is_told = True
         if started.num_edits == context.ledger.num_edits:
-            notes = _count(context, started.line, result)
+            notes = _count(context, started.line, result, started.said)
+        notes += await _take(context, status.id, started, result)
     return "\n".join([_headline(result), _output(text), *notes])
 
 
-def _count(context: ToolContext, line: str, result: CommandResult) -> list[str]:
+async def _take(
+    context: ToolContext, id: str, started: Started, result: CommandResult
+) -> list[str]:
+    """What a command in the background changed."""
+    commands = _commands(context)
+    runner = await commands.runner()
+    try:
+        result = await runner.taken(id, result, partial(ask_to_take, context))
+    except SandboxError as error:
+        return [f"[{error}]"]
+    for notice in notices(context, result):
+        commands.notice(notice)
+    notes = await take_changes(context, result, seen=started.staged)
+    return notes + await changed_on_disk(context, started.stamps)
+
+
+def _count(context: ToolContext, line: str, result: CommandResult, said: str) -> list[str]:
     """Before what it changed counts: that comes after what it has shown."""
-    run = CommandRun(line, result.exit_code if result.ended == "exited" else None)
+    exit_code = result.exit_code if result.ended == "exited" else None
+    run = CommandRun(line, exit_code, ran_none=ran_no_test(said))
     context.ledger.ran(run)
-    if run.is_test and not run.tells_of_tests:
+    if not run.is_test:
+        return []
+    if not run.tells_of_tests:
         return ["[its exit code is not that of the tests; run them by themselves]"]
-    return []
+    return ["[no test ran, so that nothing is shown to pass]"] if run.ran_none else []
 
 
 def _headline(result: CommandResult) -> str:

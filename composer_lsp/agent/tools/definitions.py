@@ -89,6 +89,6 @@ async def write_code(
     except DefinitionError as error:
         raise ToolError(f"{place.path} was not changed: {error}") from error
     if text == file.text:
-        raise ToolError(f"{place.path} was not changed: the code stands there already")
+        return f"{place.path} holds this code already."
     context.write(place.path, snapshot, text)
     return changed_lines(context, place.path, file.text, text)

@@ -8,6 +8,7 @@ from composer_index.store.records import Filter
 from composer_index.store.sql import GlobError, matches
 from composer_lsp.agent.edits.lines import split_lines
 from composer_lsp.agent.tools.context import ToolContext
+from composer_lsp.agent.tools.outline import outline
 from composer_lsp.agent.tools.tool import ToolError, tool
 
 MAX_LINES = 400
@@ -15,6 +16,8 @@ MAX_LINES = 400
 MAX_LINE_CHARS = 1000
 MAX_PATHS = 200
 """Of one listing."""
+OUTLINE_SHARE = 0.1
+"""Of a result's room, for what is defined in the lines that were cut."""
 
 
 @tool(only_reads=True)
@@ -25,7 +28,7 @@ async def read_file(
     end_line: Annotated[int | None, "last line; without it, as many as fit"] = None,
 ) -> str:
     """Read a text file, or some of its lines. Lines are shown as number, tab, text. Where the file
-    goes on, the answer says so and with which start_line to read on."""
+    goes on, the answer says so, with which start_line to read on, and what is defined there."""
     place = await context.place(path)
     file = await context.file(place)
     if file is None:
@@ -46,6 +49,9 @@ async def read_file(
     if stop < last or (end_line is None and stop < len(lines)):
         text += f"\n[cut: these are lines {start_line} to {stop} of {len(lines)}; "
         text += f"read on with start_line={stop + 1}]"
+        if start_line == 1:
+            room = int(context.max_result_chars * OUTLINE_SHARE)
+            text += await asyncio.to_thread(outline, place.path, file.text, stop + 1, room)
     elif last < len(lines) or start_line > 1:
         text += f"\n[lines {start_line} to {stop} of {len(lines)}]"
     return text

@@ -122,6 +122,7 @@ def notices(context: ToolContext, result: CommandResult) -> list[str]:
         "The command wrote to the disk": result.kept,
         "The command changed on the disk, as git ignores it": result.ignored,
         "What the command did here is left out": result.left_out,
+        "What the command did here is left out, as it has changed since": result.stale,
     }
     return [
         f"{what}: {_listed(_shown(context, path) for path in paths)}."
@@ -130,8 +131,11 @@ def notices(context: ToolContext, result: CommandResult) -> list[str]:
     ]
 
 
-async def take_changes(context: ToolContext, result: CommandResult) -> list[str]:
-    """Stage what a command made of files; what of it happened, for the model."""
+async def take_changes(
+    context: ToolContext, result: CommandResult, seen: Staged | None = None
+) -> list[str]:
+    """Stage what a command made of files; what of it happened, for the model. `seen`: what files were
+    for one that ran while others could be edited; what is another by now stays as it is."""
     changed: list[str] = []
     left: list[str] = []
     paths = sorted({*result.changes, *result.modes})
@@ -140,6 +144,9 @@ async def take_changes(context: ToolContext, result: CommandResult) -> list[str]
         context.workspace.paths.refused, filter(None, places.values())
     )
     staged = {change.path: change for change in context.changes.changes()}
+    edited: Mapping[Path, str] = {}
+    if seen is not None and paths:
+        edited = await _edited_since(context, seen, paths)
     for path in paths:
         place = places[path]
         if place is None:
@@ -148,6 +155,8 @@ async def take_changes(context: ToolContext, result: CommandResult) -> list[str]
         before, mode = staged.get(place.path), result.modes.get(path)
         if place in refused:
             why = refused[place]
+        elif path in edited:
+            why = edited[path]
         elif path in result.changes:
             why = await _stage(context, place, result.changes[path], before, mode)
         else:
@@ -165,8 +174,27 @@ async def take_changes(context: ToolContext, result: CommandResult) -> list[str]
             _shown(context, path) for path in result.kept
         ],
         "left out, and nowhere now": left + [_shown(context, path) for path in result.left_out],
+        "left out, since they changed elsewhere meanwhile": [
+            _shown(context, path) for path in result.stale
+        ],
     }
     return [f"[{what}: {_listed(paths)}]" for what, paths in notes.items() if paths]
+
+
+async def _edited_since(
+    context: ToolContext, seen: Staged, paths: Sequence[Path]
+) -> Mapping[Path, str]:
+    """Why the paths are not to be written."""
+    try:
+        now = {**await _unsaved(context), **await _of_changes(context)}
+    except (ToolError, WorkspaceError) as error:
+        return dict.fromkeys(paths, str(error))
+    missing = object()
+    return {
+        path: "it was edited while the command ran"
+        for path in paths
+        if now.get(path, missing) != seen.get(path, missing)
+    }
 
 
 def _places(context: ToolContext, paths: Iterable[Path]) -> dict[Path, Place | None]:

@@ -4,8 +4,8 @@ import asyncio
 import errno
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,7 +56,17 @@ class DirectoryWorkspace:
     async def apply(self, changes: Sequence[FileChange], *, label: str) -> None:
         await asyncio.to_thread(self._apply, changes)
 
-    def _apply(self, changes: Sequence[FileChange]) -> None:
+    @asynccontextmanager
+    async def applied(self, changes: Sequence[FileChange]) -> AsyncGenerator[None]:
+        """The same, taken back if the block raises. Raises: as `apply`."""
+        done = await asyncio.to_thread(self._apply, changes)
+        try:
+            yield
+        except Exception:
+            await asyncio.to_thread(_restore, done)
+            raise
+
+    def _apply(self, changes: Sequence[FileChange]) -> "Sequence[_Former]":
         writes = planned(self._paths, changes)
         modes = {change.path: change.mode for change in changes}
         done: list[_Former] = []
@@ -65,13 +75,12 @@ class DirectoryWorkspace:
                 done.append(_Former.of(place))
                 write(place, content, modes.get(place.path))
         except OSError as error:
-            for former in reversed(done):
-                with suppress(OSError):
-                    former.restore()
+            _restore(done)
             raise WorkspaceError(
                 f"nothing was changed: {error.filename or 'a file'} cannot be written: "
                 f"{error.strerror}"
             ) from error
+        return done
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +103,12 @@ class _Former:
         write(self.place, self.content, self.mode)
         for folder in self.missing:
             remove_folder(folder)
+
+
+def _restore(done: Sequence[_Former]) -> None:
+    for former in reversed(done):
+        with suppress(OSError):
+            former.restore()
 
 
 def _data(place: Place) -> bytes | None:
@@ -151,6 +166,8 @@ def planned(paths: Paths, changes: Sequence[FileChange]) -> dict[Place, Content]
                     raise AnchorError("it exists by now")
                 writes[source] = None
                 content = _moved_link(source, place) or content
+            if change.makes_link is not None and (source == place or isinstance(content, Link)):
+                content = Link(change.makes_link)
             writes[place] = content
         except (AnchorError, TextError, WorkspaceError) as error:
             conflicts.setdefault(change.path, str(error))
@@ -192,9 +209,9 @@ def _carried(change: FileChange, source: Place) -> bytes | None:
         raise AnchorError("it is gone")
     if change.writes_in_place and snapshot.link != change.link:
         raise AnchorError("it is a link by now, or leads elsewhere")
+    if change.replaces_whole and now.text != change.before.text:
+        raise AnchorError("it changed meanwhile")
     if change.after is None:
-        if now.text != change.before.text:
-            raise AnchorError("it changed meanwhile")
         return None
     if now.text == change.before.text:
         return change.data()

@@ -94,11 +94,11 @@ def _diagnostics(session: Session, place: _Place, options: Options) -> list[Diag
 
 
 async def _shown_paths(session: Session, uri: str | None) -> dict[str, str]:
-    """The workspace's path of each document that may be seen: the open ones, and this one."""
+    """The workspace's path of each document that may be seen: the open ones, the last used first, and
+    this one."""
     roots, secret = session.index.index_roots(), session.settings.index.include_secret
     uris = dict.fromkeys(
-        [document.uri for document in session.documents.text_documents.values()]
-        + ([uri] if uri is not None else [])
+        [document.uri for document in session.documents.recent] + ([uri] if uri is not None else [])
     )
     files = {each: path for each in uris if (path := local_path(each)) is not None}
     return await asyncio.to_thread(_not_hidden, roots, secret, files)

@@ -55,7 +55,7 @@ class Run:
     def stop(self) -> None:
         self.task.cancel()
 
-    def numbers(self, path: str, hunks: Sequence[int | str] | None) -> frozenset[int] | None:
+    def _numbers(self, path: str, hunks: Sequence[int | str] | None) -> frozenset[int] | None:
         """Of a file's pending hunks, by number or id (`hunk_ids`); None: all of them. Raises:
         RunError for one that is not pending."""
         if hunks is None:
@@ -68,6 +68,15 @@ class Run:
             if hunk not in ids and hunk not in range(len(ids)):
                 raise RunError(f"{path} has no pending hunk {hunk!r}; there are {', '.join(ids)}")
         return frozenset(ids.index(each) if isinstance(each, str) else each for each in hunks)
+
+    def chosen(
+        self, path: str | None, hunks: Sequence[int | str] | None
+    ) -> tuple[list[FileChange], frozenset[int] | None]:
+        """What is pending, or one file of it, or some of the file's hunks, with the hunks' numbers.
+        Raises: RunError."""
+        numbers = None if path is None else self._numbers(path, hunks)
+        chosen = self.pending if path is None else self.pending.only(path, numbers)
+        return list(chosen.changes()), numbers
 
     def note_verdict(self, chosen: FileChange, *, accepted: bool) -> None:
         """In the transcript, by the hunks' numbers in what the run changed at its end. Raises:

@@ -117,8 +117,18 @@ class EditorWorkspace:
         carried = await self.carried_over(changes)
         if needs_confirmation and not self.can_confirm:
             raise WorkspaceError("this editor cannot show changes for a review")
-        texts = [each for change in carried for each in self._text_changes(change)]
+        links = [change.path for change in carried if _is_of_a_link(change)]
+        if needs_confirmation and links:
+            raise WorkspaceError(
+                f"no review can show what becomes of the link {links[0]}; accept it without one"
+            )
         if self._client.has_document_changes and self._client.has_resource_operations:
+            by_editor = [
+                each
+                for each in carried
+                if not _is_of_a_link(each) and (needs_confirmation or not _is_special(each))
+            ]
+            texts = [each for change in by_editor for each in self._text_changes(change)]
             edit = workspace_edit(
                 texts,
                 self._documents().encoding,
@@ -126,14 +136,18 @@ class EditorWorkspace:
                 is_annotated=self._client.has_annotations,
                 needs_confirmation=needs_confirmation,
             )
-            await self._send(edit, label)
-            return
-        # What such a client cannot do is done on the disk, before its part: that can be refused.
-        by_editor = [each for each in carried if each.writes_in_place and each.link is None]
-        await self._disk.apply([each for each in carried if each not in by_editor], label=label)
-        if by_editor:
+        else:
+            by_editor = [
+                each
+                for each in carried
+                if each.writes_in_place and each.link is None and not _is_of_a_link(each)
+            ]
             texts = [each for change in by_editor for each in self._text_changes(change)]
-            await self._send(plain_edit(texts, self._documents().encoding), label)
+            edit = plain_edit(texts, self._documents().encoding)
+        # What the client cannot do is done on the disk, and taken back if it refuses its part.
+        async with self._disk.applied([each for each in carried if each not in by_editor]):
+            if by_editor:
+                await self._send(edit, label)
 
     async def _send(self, edit: types.WorkspaceEdit, label: str) -> None:
         if (refusal := await self._client.apply_edit(edit, label)) is not None:
@@ -175,7 +189,7 @@ class EditorWorkspace:
             raise AnchorError("it is gone")
         if change.writes_in_place and now.link != change.link:
             raise AnchorError("it is a link by now, or leads elsewhere")
-        if change.after is None and now.file.text != change.before.text:
+        if change.replaces_whole and now.file.text != change.before.text:
             raise AnchorError("it changed meanwhile")
         after = change.after
         if after is not None:
@@ -219,6 +233,21 @@ class EditorWorkspace:
             return await asyncio.to_thread(read_snapshot, place)
         except WorkspaceError:
             return Snapshot(file=None)
+
+
+def _is_of_a_link(change: FileChange) -> bool:
+    """No edit of a protocol makes a link, and a moved one would lead elsewhere."""
+    return change.makes_link is not None or (
+        change.link is not None and change.moved_from is not None
+    )
+
+
+def _is_special(change: FileChange) -> bool:
+    """A new file with permissions, or in an encoding, that no editor would give it."""
+    form = change.like or TextFile(text="")
+    return change.before is None and (
+        change.mode is not None or form.encoding != "utf-8" or bool(form.bom)
+    )
 
 
 def _unsaved(text: str, on_disk: TextFile | None) -> TextFile:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from pygls.exceptions import JsonRpcInvalidParams
 
 from composer_lsp.server.agent.arguments import Options, read_options, text_at
+from composer_lsp.server.protocol import work_done_token
 from composer_lsp.server.server import ComposerServer
 
 # What runs the agent is imported by its first command (`Session.agent_runs`): here only where it is
@@ -115,12 +116,12 @@ async def _run(
 ) -> JsonObject:
     from composer_lsp.server.agent.watcher import Watcher
 
-    watcher = Watcher(ls.session, options.token)
+    watcher = Watcher(ls.session, options.token, work_done_token.get())
     run = service.begin(request, watcher.tell, rewrites=rewrites)
     if options.is_detached:
         ls.session.run_in_background(watcher.show(service, run))
         return dict(service.described(run.id))
-    await watcher.follow(service, run)
+    await watcher.answer(service, run)
     return dict(service.described(run.id))
 
 

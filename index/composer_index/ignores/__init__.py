@@ -4,11 +4,10 @@ the user hides by `.composerignore`."""
 from composer_index.ignores.composerignore import FILE_NAME, ComposerIgnore
 from composer_index.ignores.hidden import HiddenFiles
 from composer_index.ignores.patterns import Pattern, PatternError, decision, hides, parse_pattern
-from composer_index.ignores.secrets import SECRET_PATTERNS, is_sample_path, is_secret_path
+from composer_index.ignores.secrets import is_sample_path, is_secret_path
 
 __all__ = [
     "FILE_NAME",
-    "SECRET_PATTERNS",
     "ComposerIgnore",
     "HiddenFiles",
     "Pattern",

@@ -100,10 +100,8 @@ SECRET_FILES = (
 of which only what lies directly in it counts as secret, and `credentials/` is often source code."""
 
 SECRET_FOLDERS = (".ssh/", ".gnupg/", ".aws/", ".envs/")
-"""Git-ignore patterns of folders whose files are all secret."""
-
-SECRET_PATTERNS = SECRET_FILES + SECRET_FOLDERS
-"""Files whose text never reaches a prompt, explicit requests included."""
+"""Git-ignore patterns of folders whose files are all secret: their text never reaches a prompt,
+explicit requests included."""
 
 _SAMPLES = (
     ".env*.example",

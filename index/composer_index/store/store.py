@@ -136,12 +136,9 @@ class Store:
 
     # Changes: the writer's.
 
-    def upsert_file(self, file: IndexedFile) -> None:
-        """Replaces everything known about one file; it is acknowledged when this returns."""
-        self.upsert_files([file])
-
     def upsert_files(self, files: Sequence[IndexedFile]) -> None:
-        """Replaces everything known about some files (distinct ones) in one round of commits.
+        """Replaces everything known about some files (distinct ones) in one round of commits; they
+        are acknowledged when this returns.
 
         Raises: NotWriterError, StoreFullError, StoreBrokenError.
         """

@@ -18,7 +18,6 @@ class Capability(Enum):
     DRAFT_TEXT = "draft_text"
     STEPWISE_PREEMPTION = "stepwise_preemption"
     GRAMMAR = "grammar"
-    WEIGHT_RELOAD = "weight_reload"
     LOGPROBS = "logprobs"
     EMBED = "embed"
     RERANK = "rerank"
@@ -75,6 +74,17 @@ class Timings:
     num_decoded_tokens: int = 0
     decode_ms: float = 0.0
     num_preemptions: int = 0
+
+    def __add__(self, other: "Timings") -> "Timings":
+        return Timings(
+            queue_ms=self.queue_ms + other.queue_ms,
+            num_cached_tokens=self.num_cached_tokens + other.num_cached_tokens,
+            num_prefill_tokens=self.num_prefill_tokens + other.num_prefill_tokens,
+            prefill_ms=self.prefill_ms + other.prefill_ms,
+            num_decoded_tokens=self.num_decoded_tokens + other.num_decoded_tokens,
+            decode_ms=self.decode_ms + other.decode_ms,
+            num_preemptions=self.num_preemptions + other.num_preemptions,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

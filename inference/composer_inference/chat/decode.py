@@ -165,7 +165,7 @@ class ToolCallDecoder:
         finally:
             # Also of a stream that was closed at an opening.
             self._first = self._first or timings
-            self._total = _sum(self._total, timings)
+            self._total += timings
 
     def _open(self, text_before: str) -> None:
         self._request = self._extended(f"{text_before}{OPENER}\n")
@@ -181,15 +181,3 @@ class ToolCallDecoder:
         sampling = self._request.sampling
         left = max(0, sampling.max_tokens - self._total.num_decoded_tokens)
         return replace(self._request, sampling=replace(sampling, max_tokens=left))
-
-
-def _sum(one: Timings, other: Timings) -> Timings:
-    return Timings(
-        queue_ms=one.queue_ms + other.queue_ms,
-        num_cached_tokens=one.num_cached_tokens + other.num_cached_tokens,
-        num_prefill_tokens=one.num_prefill_tokens + other.num_prefill_tokens,
-        prefill_ms=one.prefill_ms + other.prefill_ms,
-        num_decoded_tokens=one.num_decoded_tokens + other.num_decoded_tokens,
-        decode_ms=one.decode_ms + other.decode_ms,
-        num_preemptions=one.num_preemptions + other.num_preemptions,
-    )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from composer_index.ignores.rules import Reason, Rules
-from composer_index.ignores.secrets import SECRET_PATTERNS, is_secret_path
+from composer_index.ignores.secrets import SECRET_FILES, SECRET_FOLDERS, is_secret_path
 from tests.composer_index.files.trees import listed, repository, run_git, without_git, write
 
 
@@ -173,7 +173,8 @@ def test_a_changed_ignore_file_counts_at_once(
 
 def test_secrets_are_the_same_by_either_way(tmp_path: Path) -> None:
     source = random.Random(0)
-    words = [pattern.strip("/*").replace("**/", "") for pattern in SECRET_PATTERNS]
+    patterns = (*SECRET_FILES, *SECRET_FOLDERS)
+    words = [pattern.strip("/*").replace("**/", "") for pattern in patterns]
     words += ["a", "x.pem", "my.env", ".env.x", "src", "config", "credentials.py", "b.key", ".kube"]
     rules = Rules(tmp_path)
     for _ in range(3000):

@@ -38,14 +38,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def put(store: Store, path: str, *texts: str) -> None:
-    store.upsert_file(indexed(path, *texts, vectors={"topics": TopicEmbedder().embed(texts)}))
+    store.upsert_files([indexed(path, *texts, vectors={"topics": TopicEmbedder().embed(texts)})])
 
 
 def put_prose(store: Store, text: str) -> None:
     """In a test's folder: what no boost favours."""
     prose = parsed("tests/a.md", text, language="markdown")
     vectors = {"topics": TopicEmbedder().embed([text])}
-    store.upsert_file(IndexedFile(parsed=prose, stat=stat_of(1), vectors=vectors))
+    store.upsert_files([IndexedFile(parsed=prose, stat=stat_of(1), vectors=vectors)])
 
 
 def paths(searcher: Searcher, query: str, **filters: str) -> list[str]:
@@ -124,7 +124,7 @@ def test_a_script_of_a_page_is_found_by_its_own_language(store: Store):
     file = parse_file("page.html", page.encode())
     assert isinstance(file, ParsedFile)
     stat = FileStat(size=len(page), mtime_ns=1, content_hash="")
-    store.upsert_file(IndexedFile(parsed=file, stat=stat))
+    store.upsert_files([IndexedFile(parsed=file, stat=stat)])
     searcher = Searcher(store)
     for _ in ("stored", "unsaved"):
         found = searcher.search("parse page", language="javascript")

@@ -18,11 +18,11 @@ from tests.composer_index.store.building import indexed, one_hot, texts_in
 def filled(location: Path) -> None:
     store = Store.open(location)
     for number in range(6):
-        store.upsert_file(
-            indexed(f"f{number}.py", f"word {number}", vectors={"small": one_hot(number)})
+        store.upsert_files(
+            [indexed(f"f{number}.py", f"word {number}", vectors={"small": one_hot(number)})]
         )
     store.refresh_indices()
-    store.upsert_file(indexed("f1.py", "word again", vectors={"small": one_hot(1)}))
+    store.upsert_files([indexed("f1.py", "word again", vectors={"small": one_hot(1)})])
     store.close()
 
 
@@ -33,10 +33,10 @@ def use(store: Store, number: int) -> None:
     store.counts()
     try:
         list(store.known_files())
-        store.upsert_file(indexed("f2.py", f"word new {number}"))
+        store.upsert_files([indexed("f2.py", f"word new {number}")])
         store.compact(purge=True, grace_s=0)
     except StoreBrokenError:
-        store.upsert_file(indexed("f2.py", f"word new {number}"))
+        store.upsert_files([indexed("f2.py", f"word new {number}")])
     assert texts_in(store)["f2.py"] == [f"word new {number}"]
     assert "f2.py" in {hit.path for hit in store.match_words(["word"], 9, Filter())}
 
@@ -127,7 +127,7 @@ def test_truncated_deleted_and_garbled_files(tmp_path: Path, seed: int):
 def test_the_cache_folder_is_removed_while_the_store_is_open(tmp_path: Path):
     location = tmp_path / "store"
     store = Store.open(location)
-    store.upsert_file(indexed("a.py", "word"))
+    store.upsert_files([indexed("a.py", "word")])
     shutil.rmtree(location)
     assert store.match_words(["word"], 5, Filter()) == []
     use(store, 1)

@@ -30,19 +30,19 @@ def small_disk(tmp_path: Path) -> Generator[Path]:
 def test_a_full_disk(small_disk: Path):
     events: list[StoreEvent] = []
     store = Store.open(small_disk / "store", events.append)
-    store.upsert_file(indexed("a.py", "word first"))
+    store.upsert_files([indexed("a.py", "word first")])
     filler = small_disk / "filler"
     with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
         while True:
             file.write(bytes(4096))
     for _ in range(2):
         with pytest.raises(StoreFullError):
-            store.upsert_file(indexed("b.py", "word second"))
+            store.upsert_files([indexed("b.py", "word second")])
     assert [event.kind for event in events] == ["full"]
     assert store.match_words(["word"], 5, Filter())[0].path == "a.py"
     assert texts_in(store)["a.py"] == ["word first"]
     filler.unlink()
-    store.upsert_file(indexed("b.py", "word second"))
+    store.upsert_files([indexed("b.py", "word second")])
     assert [event.kind for event in events] == ["full", "room"]
     assert texts_in(store) == {"a.py": ["word first"], "b.py": ["word second"]}
     store.close()
@@ -57,7 +57,7 @@ def test_a_commit_that_finds_no_room_can_be_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
 ):
     store = Store.open(tmp_path / "store")
-    store.upsert_file(indexed("a.py", "word first"))
+    store.upsert_files([indexed("a.py", "word first")])
     full = RuntimeError("lance error: IO: No space left on device (os error 28)")
 
     def refuse(*_: object) -> None:
@@ -67,9 +67,9 @@ def test_a_commit_that_finds_no_room_can_be_repeated(
     with monkeypatch.context() as patch:
         patch.setattr(getattr(database, table), "add", refuse)
         with pytest.raises(StoreFullError):
-            store.upsert_file(indexed("a.py", "word second", number=2))
+            store.upsert_files([indexed("a.py", "word second", number=2)])
     assert len(texts_in(store)["a.py"]) == 1
-    store.upsert_file(indexed("a.py", "word second", number=2))
+    store.upsert_files([indexed("a.py", "word second", number=2)])
     assert texts_in(store) == {"a.py": ["word second"]}
     assert len(store.definitions_named("word")) == 1
     store.close()
@@ -84,6 +84,6 @@ def test_no_room_even_to_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         with pytest.raises(StoreFullError):
             Store.open(tmp_path / "store")
     store = Store.open(tmp_path / "store")
-    store.upsert_file(indexed("a.py", "word"))
+    store.upsert_files([indexed("a.py", "word")])
     assert texts_in(store) == {"a.py": ["word"]}
     store.close()

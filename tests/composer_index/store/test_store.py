@@ -31,13 +31,13 @@ def test_finds_what_was_stored_before_and_after_indexing(store: Store):
     store.upsert_files([indexed("a.py", "parse_url text"), indexed("b.py", "read_file other")])
     assert found(store, "url") == ["a.py"]
     store.refresh_indices()
-    store.upsert_file(indexed("c.py", "join_url more"))
+    store.upsert_files([indexed("c.py", "join_url more")])
     assert sorted(found(store, "url")) == ["a.py", "c.py"]
 
 
 def test_replaces_a_file_as_a_whole(store: Store):
-    store.upsert_file(indexed("a.py", "one", "two", "three"))
-    store.upsert_file(indexed("a.py", "four", number=2))
+    store.upsert_files([indexed("a.py", "one", "two", "three")])
+    store.upsert_files([indexed("a.py", "four", number=2)])
     assert texts_in(store) == {"a.py": ["four"]}
     assert store.definitions_named("two") == []
     assert [each.symbol for each in store.definitions_named("four")] == ["four"]
@@ -45,14 +45,14 @@ def test_replaces_a_file_as_a_whole(store: Store):
 
 
 def test_a_file_without_chunks_is_known(store: Store):
-    store.upsert_file(indexed("a.py", "one"))
-    store.upsert_file(indexed("a.py", number=2))
+    store.upsert_files([indexed("a.py", "one")])
+    store.upsert_files([indexed("a.py", number=2)])
     assert texts_in(store) == {"a.py": []}
     assert found(store, "one") == []
 
 
 def test_skipped_files_lose_what_was_indexed(store: Store):
-    store.upsert_file(indexed("a.py", "one"))
+    store.upsert_files([indexed("a.py", "one")])
     store.mark_skipped([(SkippedFile(path="a.py", reason="secret"), stat_of(2))])
     assert found(store, "one") == []
     assert [(file.path, file.skipped) for file in store.known_files()] == [("a.py", "secret")]
@@ -79,7 +79,7 @@ def test_deletes_files(store: Store):
 )
 def test_any_path_can_be_stored_replaced_filtered_and_deleted(store: Store, path: str):
     store.upsert_files([indexed(path, "one"), indexed("other.py", "one")])
-    store.upsert_file(indexed(path, "two"))
+    store.upsert_files([indexed(path, "two")])
     assert texts_in(store) == {path: ["two"], "other.py": ["one"]}
     assert found(store, "two", chosen=Filter(without=frozenset({path}))) == []
     store.delete_files([path])
@@ -87,7 +87,7 @@ def test_any_path_can_be_stored_replaced_filtered_and_deleted(store: Store, path
 
 
 def test_text_that_is_no_unicode_is_stored_with_question_marks(store: Store):
-    store.upsert_file(indexed("a.py", "one \ud800 end"))
+    store.upsert_files([indexed("a.py", "one \ud800 end")])
     assert texts_in(store) == {"a.py": ["one ? end"]}
 
 
@@ -184,7 +184,7 @@ def test_a_glob_may_begin_with_the_folders_path(glob: str, expected: str):
 
 
 def test_nearest_goes_by_the_vectors_of_the_embedder_in_use(store: Store):
-    store.upsert_file(indexed("a.py", "one", "two", vectors={"small": one_hot(0, 1)}))
+    store.upsert_files([indexed("a.py", "one", "two", vectors={"small": one_hot(0, 1)})])
     assert store.embedder == "small"
     hits = store.nearest("small", one_hot(1)[0], 1, EVERYTHING)
     assert [(hit.ordinal, round(hit.score, 3)) for hit in hits] == [(1, 1.0)]
@@ -210,7 +210,7 @@ def test_switching_the_embedder_leaves_no_gap(store: Store):
 
 
 def test_switching_keeps_what_it_is_told_to_and_drops_what_was_half_filled(store: Store):
-    store.upsert_file(indexed("a.py", "one", vectors={"small": one_hot(0)}))
+    store.upsert_files([indexed("a.py", "one", vectors={"small": one_hot(0)})])
     for name in ("half", "large"):
         store.put_vectors(name, store.chunks_of(["a.py"]), one_hot(5))
     store.switch_embedder("large", keep=("small",))
@@ -219,7 +219,7 @@ def test_switching_keeps_what_it_is_told_to_and_drops_what_was_half_filled(store
         for name in ("small", "half", "large")
     }
     assert found == {"small": 1, "half": 0, "large": 1}
-    store.upsert_file(indexed("a.py", "one again", vectors={"small": one_hot(0)}))
+    store.upsert_files([indexed("a.py", "one again", vectors={"small": one_hot(0)})])
     assert store.embedder == "large"
     store.switch_embedder("small")
     assert store.embedder == "small"
@@ -227,9 +227,9 @@ def test_switching_keeps_what_it_is_told_to_and_drops_what_was_half_filled(store
 
 
 def test_a_file_that_changed_while_it_was_embedded_stays_unembedded(store: Store):
-    store.upsert_file(indexed("a.py", "one"))
+    store.upsert_files([indexed("a.py", "one")])
     old = store.chunks_of(["a.py"])
-    store.upsert_file(indexed("a.py", "two"))
+    store.upsert_files([indexed("a.py", "two")])
     store.put_vectors("large", old, one_hot(0))
     assert store.unembedded("large") == ["a.py"]
     hits = store.nearest("large", one_hot(0)[0], 1, EVERYTHING)
@@ -239,26 +239,26 @@ def test_a_file_that_changed_while_it_was_embedded_stays_unembedded(store: Store
 def test_one_writes_and_all_search(store: Store, tmp_path: Path):
     reader = Store.open(tmp_path / "store")
     assert store.is_writer and not reader.is_writer
-    store.upsert_file(indexed("a.py", "one"))
+    store.upsert_files([indexed("a.py", "one")])
     assert found(reader, "one") == ["a.py"]
-    store.upsert_file(indexed("a.py", "two"))
+    store.upsert_files([indexed("a.py", "two")])
     assert found(reader, "one") == []
     with pytest.raises(NotWriterError):
-        reader.upsert_file(indexed("b.py", "one"))
+        reader.upsert_files([indexed("b.py", "one")])
     store.close()
     assert reader.try_become_writer()
-    reader.upsert_file(indexed("b.py", "two"))
+    reader.upsert_files([indexed("b.py", "two")])
     assert texts_in(reader) == {"a.py": ["two"], "b.py": ["two"]}
     reader.close()
 
 
 def test_a_reader_follows_a_cleared_store(store: Store, tmp_path: Path):
     reader = Store.open(tmp_path / "store")
-    store.upsert_file(indexed("a.py", "one"))
+    store.upsert_files([indexed("a.py", "one")])
     assert texts_in(reader) == {"a.py": ["one"]}
     store.clear()
     assert texts_in(reader) == {}
-    store.upsert_file(indexed("b.py", "two"))
+    store.upsert_files([indexed("b.py", "two")])
     assert texts_in(reader) == {"b.py": ["two"]}
 
 
@@ -272,7 +272,7 @@ def test_a_purge_takes_deleted_text_off_the_disk(store: Store):
     store.upsert_files([indexed(f"f{n}.py", f"name{n} text") for n in range(300)])
     before = purge(store)
     secret = " ".join(f"{number:x}" for number in range(10**6, 10**6 + 20_000))
-    store.upsert_file(indexed("secret.py", secret))
+    store.upsert_files([indexed("secret.py", secret)])
     assert purge(store) > before + 50_000
     store.delete_files(["secret.py"])
     assert purge(store) < before + 10_000
@@ -296,7 +296,7 @@ def test_the_folder_is_the_users_alone(store: Store, tmp_path: Path):
 def test_rebuilding_is_told_once_and_nothing_else_is(tmp_path: Path):
     events: list[StoreEvent] = []
     store = Store.open(tmp_path / "store", events.append)
-    store.upsert_file(indexed("a.py", "one"))
+    store.upsert_files([indexed("a.py", "one")])
     store.close()
     Store.open(tmp_path / "store", events.append).close()
     assert events == []

@@ -22,8 +22,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def build(store: Store, first: int, number: int) -> None:
     """Stores `number` files, each by commits of its own, and takes them into the indices."""
     for each in range(first, first + number):
-        store.upsert_file(
-            indexed(f"f{each}.py", f"word{each}", vectors={"topics": one_hot(each % 8)})
+        store.upsert_files(
+            [indexed(f"f{each}.py", f"word{each}", vectors={"topics": one_hot(each % 8)})]
         )
     store.refresh_indices()
 

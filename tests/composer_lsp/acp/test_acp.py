@@ -376,14 +376,41 @@ async def test_several_folders_make_one_workspace(start: Start, root: Path, tmp_
 
 
 async def test_a_later_prompt_knows_the_earlier_ones(start: Start, root: Path) -> None:
-    async with start(READ, "The price is 1.", READ, "As I said.") as (editor, chat):
+    async with start(READ, "The price is 1.", "As I said (shop.py:2).", "Yes.") as (editor, chat):
         session = await editor.start_session(root)
         await editor.say(session, "/ask What is the price?")
         await editor.say(session, "/ask Are you sure?")
-        roles = [(each["role"], each["content"]) for each in chat.requests[2]["messages"]]
-        assert roles[1:3] == [("user", "What is the price?"), ("assistant", "The price is 1.")]
-        assert roles[3][0] == "user"
-        assert "Are you sure?" in roles[3][1]
+        _, asked, call, result, answer, again = chat.requests[2]["messages"]
+        assert (asked["role"], asked["content"]) == ("user", "What is the price?")
+        assert call["tool_calls"][0]["function"]["name"] == "read_file"
+        assert (result["role"], "2\t    return 1" in result["content"]) == ("tool", True)
+        assert answer == {"role": "assistant", "content": "The price is 1."}
+        assert (again["role"], "Are you sure?" in again["content"]) == ("user", True)
+        assert "not shown to be true" not in editor.said(session)
+        await editor.say(session, "Really?")
+        assert chat.requests[3]["messages"][1:6] == chat.requests[2]["messages"][1:]
+
+
+async def test_a_later_prompt_may_not_cite_what_has_changed(start: Start, root: Path) -> None:
+    claim = "It returns 1 (shop.py:2)."
+    async with start(READ, "The price is 1.", claim, claim) as (editor, _):
+        session = await editor.start_session(root)
+        await editor.say(session, "/ask What is the price?")
+        (root / "shop.py").write_text(TEXT.replace("1", "2"))
+        await editor.say(session, "/ask Are you sure?")
+        assert "not shown to be true: shop.py:2" in editor.said(session)
+
+
+async def test_a_later_prompt_knows_what_was_stopped(start: Start, root: Path) -> None:
+    async with start(HANG, "Yes?") as (editor, chat):
+        session = await editor.start_session(root)
+        asking = asyncio.ensure_future(editor.say(session, "/ask What is the price?"))
+        await hangs(chat)
+        await editor.agent.cancel(session_id=session)
+        assert await asking == "cancelled"
+        await editor.say(session, "/ask Are you there?")
+        told = [each["content"] for each in chat.requests[-1]["messages"]]
+        assert told[1:3] == ["What is the price?", "(The user stopped this.)"]
 
 
 async def test_a_session_is_loaded_again(start: Start, root: Path) -> None:
@@ -391,7 +418,7 @@ async def test_a_session_is_loaded_again(start: Start, root: Path) -> None:
         session = await editor.start_session(root)
         await editor.agent.set_session_mode(session_id=session, mode_id="ask")
         await editor.say(session, "What is the price?")
-    async with start(READ, "As I said.", READ, "Still.") as (editor, chat):
+    async with start("As I said (shop.py:2).") as (editor, chat):
         listed = (await editor.agent.list_sessions(cwd=str(root))).sessions
         assert [(each.session_id, each.title) for each in listed] == [
             (session, "What is the price?")
@@ -406,11 +433,66 @@ async def test_a_session_is_loaded_again(start: Start, root: Path) -> None:
             "read_file shop.py"
         ]
         await editor.say(session, "Are you sure?")
-        assert "The price is 1." in str(chat.requests[0]["messages"][2])
+        _, asked, _, result, answer, _ = chat.requests[0]["messages"]
+        assert asked["content"] == "What is the price?"
+        assert "2\t    return 1" in result["content"]
+        assert answer["content"] == "The price is 1."
+        assert "not shown to be true" not in editor.said(session)
         with pytest.raises(RequestError, match="is of .*shop, not of"):
             await editor.agent.load_session(cwd=str(root.parent), session_id=session)
         with pytest.raises(RequestError, match="there is no session '../../x'"):
             await editor.agent.load_session(cwd=str(root), session_id="../../x")
+
+
+async def test_a_session_goes_on_and_is_loaded_again_without_a_transcript_that_was_lost(
+    start: Start, root: Path, home: Path
+) -> None:
+    state = home / "state"
+    state.mkdir()
+    (state / "transcripts").touch()  # no folder, so that nothing can be kept in it
+    async with start("The price is 1.", "As I said.") as (editor, chat):
+        session = await editor.start_session(root)
+        await editor.say(session, "/ask What is the price?")
+        assert "The transcript cannot be kept" in editor.said(session)
+        (state / "transcripts").unlink()
+        await editor.say(session, "/ask Are you sure?")
+        told = [each["content"] for each in chat.requests[1]["messages"]]
+        assert told[1:3] == ["What is the price?", "The price is 1."]
+    async with start("Yes.") as (editor, chat):
+        await editor.agent.load_session(cwd=str(root), session_id=session)
+        (asked,) = editor.of(session, schema.UserMessageChunk)
+        assert asked.content.text == "Are you sure?"
+        await editor.say(session, "/ask Really?")
+        told = [each["content"] for each in chat.requests[0]["messages"]]
+        assert told[1:3] == ["What is the price?", "The price is 1."]
+        assert told[4] == "As I said."
+
+
+async def test_a_session_none_of_whose_transcripts_was_kept_is_loaded_again(
+    start: Start, root: Path, home: Path
+) -> None:
+    (home / "state").mkdir()
+    (home / "state/transcripts").touch()
+    async with start("The price is 1.") as (editor, _):
+        session = await editor.start_session(root)
+        await editor.say(session, "/ask What is the price?")
+    async with start("Yes?") as (editor, chat):
+        await editor.agent.load_session(cwd=str(root), session_id=session)
+        assert editor.of(session, schema.UserMessageChunk) == []
+        await editor.say(session, "/ask Are you there?")
+        assert len(chat.requests[0]["messages"]) == 2
+
+
+async def test_a_transcript_that_somebody_deleted_is_named(
+    start: Start, root: Path, home: Path
+) -> None:
+    async with start("The price is 1.") as (editor, _):
+        session = await editor.start_session(root)
+        await editor.say(session, "/ask What is the price?")
+        (path,) = (home / "state/transcripts").glob("*.jsonl")
+        path.unlink()
+        with pytest.raises(RequestError, match=rf"{path.name} cannot be read: No such file"):
+            await editor.agent.load_session(cwd=str(root), session_id=session)
 
 
 async def test_a_plan_is_shown_and_carried_out_when_agreed(start: Start, root: Path) -> None:

@@ -1,45 +1,58 @@
-from composer_lsp.acp.conversation import ContinuedModel, Turn
-from tests.composer_lsp.agent.scripted import ScriptedModel
+import pytest
+
+from composer_lsp.acp.conversation import Conversation
+from composer_lsp.agent.transcript import Header, Transcript
 
 SYSTEM = {"role": "system", "content": "You are."}
-REQUEST = {"role": "user", "content": "And now?"}
-TURNS = [Turn(request=f"request {each}", answer=f"answer {each}") for each in range(3)]
+ASKED = {"role": "user", "content": "How much?"}
+CALL = {"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}
+RESULT = {"role": "tool", "tool_call_id": "1", "content": "2\t    return 1"}
+ANSWER = {"role": "assistant", "content": "One."}
 
 
-async def sent(model: ScriptedModel, turns: list[Turn]) -> list[str]:
-    async for _ in ContinuedModel(model, turns).reply([SYSTEM, REQUEST], [], max_tokens=10):
-        pass
-    return [message["content"] for message in model.requests[0]]
+def transcript(*messages: dict[str, object]) -> Transcript:
+    made = Transcript(header=Header(id="1", mode="ask", request="How much?", roots=["/"]))
+    for message in messages:
+        made.add_message(message)
+    return made
 
 
-async def test_earlier_turns_come_between_the_system_and_the_request() -> None:
-    assert await sent(ScriptedModel("ok"), TURNS[:2]) == [
-        "You are.",
-        "request 0",
-        "answer 0",
-        "request 1",
-        "answer 1",
-        "And now?",
+@pytest.mark.parametrize(
+    "messages",
+    [(ASKED, CALL, RESULT, ANSWER), (ASKED, CALL, RESULT), (ASKED,), ()],
+    ids=["a text", "finish", "no answer", "nothing"],
+)
+def test_each_run_ends_with_what_it_said_at_last(messages: tuple[dict[str, object], ...]) -> None:
+    conversation = Conversation()
+    conversation.add(transcript(SYSTEM, *messages), "One. (It was made.)")
+    kept = [each for each in messages if each is not ANSWER]
+    assert conversation.messages == [
+        *kept,
+        {"role": "assistant", "content": "One. (It was made.)"},
     ]
 
 
-async def test_the_oldest_turns_are_forgotten_when_there_is_no_room() -> None:
-    assert await sent(ScriptedModel("ok", context_tokens=100), TURNS) == [
-        "You are.",
-        "request 2",
-        "answer 2",
+def test_the_last_transcript_is_enough() -> None:
+    last = transcript(SYSTEM, ASKED, ANSWER)
+    last.add("end", status="finished", text="One.")
+    assert Conversation(last).messages == [ASKED, ANSWER]
+
+
+def test_what_was_shortened_stays_so() -> None:
+    last = transcript(SYSTEM, ASKED, CALL, RESULT)
+    last.add("context", messages=[SYSTEM, ASKED])
+    conversation = Conversation()
+    conversation.add(last, "One.")
+    assert conversation.messages == [ASKED, ANSWER]
+
+
+def test_a_run_that_was_stopped_follows_what_was_said_before() -> None:
+    conversation = Conversation(None)
+    conversation.add(transcript(SYSTEM, ASKED, ANSWER), "One.")
+    conversation.stopped("And now?")
+    assert [each["content"] for each in conversation.messages] == [
+        "How much?",
+        "One.",
         "And now?",
+        "(The user stopped this.)",
     ]
-
-
-async def test_their_room_is_taken_from_the_context() -> None:
-    whole = await ContinuedModel(ScriptedModel(), []).context_tokens()
-    left = await ContinuedModel(ScriptedModel(), TURNS[:1]).context_tokens()
-    assert 0 < whole - left < 50
-
-
-async def test_a_long_answer_is_cut() -> None:
-    turn = Turn(request="r", answer="a" * 50_000)
-    contents = await sent(ScriptedModel("ok"), [turn])
-    assert len(contents[2]) < 7_000
-    assert "[cut: " in contents[2]

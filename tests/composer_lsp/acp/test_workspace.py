@@ -80,6 +80,15 @@ async def test_a_link_is_deleted_moved_and_replaced_itself(tmp_path: Path) -> No
     assert not (tmp_path / "replaced.py").is_symlink()
 
 
+async def test_a_link_that_was_deleted_is_a_link_again(tmp_path: Path) -> None:
+    (tmp_path / "real.py").write_text("x = 1\n")
+    workspace = ClientWorkspace(ClientPaths([tmp_path]), DiskFiles())
+    change = FileChange(path="link.py", before=None, after="x = 1\n", makes_link="real.py")
+    await workspace.apply([change], label="")
+    assert (tmp_path / "link.py").is_symlink()
+    assert (tmp_path / "link.py").samefile(tmp_path / "real.py")
+
+
 async def test_a_file_takes_the_place_of_a_deleted_one(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("a\n")
     (tmp_path / "b.py").write_text("b\n")

@@ -1,7 +1,9 @@
 """A run as `Agent` puts it together: what the model is told and offered, and what is checked."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,13 @@ import pytest
 from composer_lsp.agent.agent import Agent, Finished
 from composer_lsp.agent.events import Event
 from composer_lsp.agent.guidance import is_small
+from composer_lsp.agent.model import Delta, Message, Token
 from composer_lsp.agent.prompt.system import Mode, Request
+from composer_lsp.agent.transcript import Transcript
 from composer_lsp.agent.workspace.directory import DirectoryWorkspace
 from composer_lsp.agent.workspace.paths import Paths
 from composer_lsp.config import Guidance
+from tests.composer_index.files.trees import run_git
 from tests.composer_lsp.agent.scripted import Said, ScriptedModel
 
 SMALL = "qwen2.5-coder-1.5b"
@@ -72,6 +77,72 @@ def test_a_transcript_has_the_id_that_was_given(root: Path, tmp_path: Path) -> N
     finished, _, _ = run(root, tmp_path, "ask", "`helper` does (src/util.py:1).")
     assert finished.transcript.header.id == "mine"
     assert (tmp_path / "transcripts" / "mine.jsonl").is_file()
+
+
+def test_what_comes_first_is_the_same_in_each_run(root: Path, tmp_path: Path) -> None:
+    """So that the engine's cache of the prompt holds from one run to the next."""
+    (root / "AGENTS.md").write_text("Write tests first.\n")
+
+    def begun(text: str) -> tuple[Message, Sequence[Mapping[str, Any]]]:
+        model = ScriptedModel("Done.")
+        agent = Agent(
+            workspace=DirectoryWorkspace(Paths([root])),
+            model=model,
+            transcripts=tmp_path / "transcripts",
+        )
+        finished = asyncio.run(agent.run(Request(mode="edit", text=text), lambda event: None))
+        (tools,) = (each for each in finished.transcript.entries if each["kind"] == "tools")
+        return model.requests[0][0], tools["definitions"]
+
+    first = begun("One.")
+    (root / "src/app.py").write_text("import os\n")
+    assert begun("Two.") == first
+    assert "Write tests first." in first[0]["content"]
+
+
+class Sampled(ScriptedModel):
+    """Says of each piece of text which token it is."""
+
+    async def reply(self, *args: Any, **options: Any) -> AsyncGenerator[Delta, None]:
+        async for delta in super().reply(*args, **options):
+            token = Token(text=delta.text, logprob=-0.5, id=len(delta.text))
+            yield replace(delta, tokens=[token] if delta.text else ())
+
+
+def test_a_transcript_holds_what_a_benchmark_and_training_need(root: Path, tmp_path: Path) -> None:
+    run_git(root, "add", "-A")
+    run_git(root, "commit", "-qm", "First")
+    (root / "src/app.py").write_text("import os\n")
+    (root / "src/new.py").write_text("new = 1\n")
+    edit = {"path": "src/util.py", "edits": [{"old": "needle", "new": "pin"}]}
+    agent = Agent(
+        workspace=DirectoryWorkspace(Paths([root])),
+        model=Sampled([("edit_file", edit)], "It is a pin."),
+        transcripts=tmp_path / "transcripts",
+    )
+    request = Request(mode="edit", text="Make it a pin.")
+    finished = asyncio.run(agent.run(request, lambda event: None, model_name=LARGE))
+    finished.transcript.add_verdict("src/util.py", accepted=[0], rejected=[])
+
+    read = Transcript.read(tmp_path / "transcripts" / f"{finished.transcript.header.id}.jsonl")
+    header = read.header
+    assert (header.mode, header.request, header.model) == ("edit", "Make it a pin.", LARGE)
+    assert header.base_commit == run_git(root, "rev-parse", "HEAD").strip()
+    assert "-    return os.getcwd()" in header.dirty_diff and "+new = 1" in header.dirty_diff
+    called, answered = (each for each in read.messages if each["role"] == "assistant")
+    assert json.loads(called["tool_calls"][0]["function"]["arguments"]) == edit
+    (result,) = (each for each in read.messages if each["role"] == "tool")
+    assert result["tool_call_id"] == called["tool_calls"][0]["id"]
+    (tokens,) = (each["tokens"] for each in read.entries if "tokens" in each)
+    assert "".join(each["text"] for each in tokens) == answered["content"] == "It is a pin."
+    assert [(each["id"], each["logprob"]) for each in tokens[:2]] == [(3, -0.5), (3, -0.5)]
+    (changed,) = (read.last("changes") or {})["files"]
+    assert (changed["before"], changed["after"]) == (
+        "def helper():\n    return 'needle'\n",
+        "def helper():\n    return 'pin'\n",
+    )
+    verdict = read.last("verdict") or {}
+    assert (verdict["path"], verdict["accepted"]) == ("src/util.py", [0])
 
 
 def test_what_an_edit_breaks_is_told_once(root: Path, tmp_path: Path) -> None:

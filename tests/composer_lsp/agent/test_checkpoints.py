@@ -1,12 +1,14 @@
 import asyncio
 import json
+import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from composer_lsp.agent.checkpoints import CheckpointError, Checkpoints
-from composer_lsp.agent.edits.change_set import ChangeSet, FileChange
+from composer_lsp.agent.edits.change_set import ChangeSet, FileChange, Snapshot
 from composer_lsp.agent.edits.text_file import TextFile
 from composer_lsp.agent.workspace.directory import DirectoryWorkspace
 from composer_lsp.agent.workspace.paths import Paths
@@ -65,6 +67,53 @@ def test_takes_everything_back(
     assert tree(root) != before
     undo(workspace, checkpoints)
     assert tree(root) == before
+
+
+def _delete_link(changes: ChangeSet, link: Snapshot) -> None:
+    changes.write("link.py", link, None)
+
+
+def _move_link(changes: ChangeSet, link: Snapshot) -> None:
+    changes.move("link.py", link, "deep/er/link.py", Snapshot(file=None))
+
+
+def _replace_link(changes: ChangeSet, link: Snapshot) -> None:
+    changes.write("link.py", link, None)
+    changes.write("link.py", Snapshot(file=None), "plain\n")
+
+
+@pytest.mark.parametrize("act", [_delete_link, _move_link, _replace_link])
+def test_a_link_is_a_link_again(
+    workspace: DirectoryWorkspace,
+    checkpoints: Checkpoints,
+    root: Path,
+    act: Callable[[ChangeSet, Snapshot], None],
+) -> None:
+    (root / "link.py").symlink_to("./src/util.py")
+    text = (root / "src/util.py").read_text()
+    changes = ChangeSet()
+    act(changes, asyncio.run(workspace.read(workspace.paths.locate("link.py"))))
+    checkpoints.save("one", "change it", changes.changes())
+    asyncio.run(workspace.apply(list(changes.changes()), label="change it"))
+    assert not (root / "link.py").is_symlink()
+    undo(workspace, checkpoints)
+    assert os.readlink(root / "link.py") == "./src/util.py"  # noqa: PTH115 - the text as it stands
+    assert not (root / "deep/er/link.py").is_symlink()
+    assert (root / "src/util.py").read_text() == text
+
+
+def test_a_file_that_took_a_links_place_and_changed_since_is_kept(
+    workspace: DirectoryWorkspace, checkpoints: Checkpoints, root: Path
+) -> None:
+    (root / "link.py").symlink_to("src/util.py")
+    changes = ChangeSet()
+    _replace_link(changes, asyncio.run(workspace.read(workspace.paths.locate("link.py"))))
+    checkpoints.save("one", "change it", changes.changes())
+    asyncio.run(workspace.apply(list(changes.changes()), label="change it"))
+    (root / "link.py").write_text("plain\nmore\n")
+    with pytest.raises(ConflictError, match=r"link\.py: it changed meanwhile"):
+        undo(workspace, checkpoints)
+    assert (root / "link.py").read_text() == "plain\nmore\n"
 
 
 def test_git_is_not_touched(

@@ -4,6 +4,7 @@ import pytest
 
 from composer_lsp.agent.evidence import check_claims
 from composer_lsp.agent.ledger import CommandRun
+from composer_lsp.agent.testing_output import ran_no_test
 from composer_lsp.agent.tools.context import ToolContext
 
 
@@ -337,6 +338,82 @@ def test_a_command_that_hides_a_failure_does_not_prove_that_tests_pass(
     context.ledger.ran(CommandRun("pytest | tail -5", 0))
     (problem,) = problems(context, "All tests pass.")
     assert problem[1] == "no test command has passed since the last edit"
+
+
+GO_NONE = "testing: warning: no tests to run\nPASS\nok  \texample.com/a\t0.002s [no tests to run]\n"
+CARGO_NONE = (
+    "\nrunning 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 12 filtered out; "
+    "finished in 0.00s\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("output", "none"),
+    [
+        (GO_NONE, True),
+        ("?   \texample.com/b\t[no test files]\n", True),
+        (GO_NONE + "ok  \texample.com/b\t0.013s\n", False),
+        (GO_NONE + "ok  \texample.com/b\t(cached)\n", False),
+        ("?   \texample.com/b\t[no test files]\n--- PASS: TestA (0.00s)\nPASS\n", False),
+        (CARGO_NONE * 2, True),
+        (
+            "running 1 test\ntest a ... ok\n\ntest result: ok. 1 passed; 0 failed\n" + CARGO_NONE,
+            False,
+        ),
+        (
+            "running 1 test\ntest a ... ignored\n\ntest result: ok. 0 passed; 0 failed; 1 ignored\n",
+            True,
+        ),
+        ("error: no tests to run\n", True),
+        ("===== no tests ran in 0.01s =====\n", True),
+        ("no tests ran in 0.01s\n", True),
+        ("===== 3 deselected in 0.01s =====\n", True),
+        ("2 skipped, 1 warning in 0.12s\n", True),
+        ("===== 1 passed, 2 skipped in 0.12s =====\n", False),
+        ("a test said: no tests found\n10 passed in 0.12s\n", False),
+        ("1 xfailed in 0.01s\n", False),
+        ("Ran 0 tests in 0.000s\n\nOK\n", True),
+        ("Ran 0 tests in 0.000s\n\nNO TESTS RAN\n", True),
+        ("Ran 10 tests in 0.000s\n\nOK\n", False),
+        ("No tests found, exiting with code 0\n", True),
+        ("Tests:       3 skipped, 3 total\n", True),
+        ("Tests:       1 skipped, 2 passed, 3 total\n", False),
+        ("No test files found, exiting with code 0\n", True),
+        ("      Tests  2 passed (2)\n", False),
+        ("  0 passing (1ms)\n", True),
+        ("  10 passing (1ms)\n", False),
+        ("ℹ tests 0\nℹ pass 0\n", True),
+        ("1..0\n", True),
+        ("1..1\nok 1 adds\n", False),
+        ("No examples found.\n\n0 examples, 0 failures\n", True),
+        ("10 examples, 0 failures\n", False),
+        ("0 runs, 0 assertions, 0 failures\n", True),
+        ("No tests executed!\n", True),
+        ("OK (3 tests, 3 assertions)\n", False),
+        ("No tests were found!!!\n", True),
+        ("100% tests passed, 0 tests failed out of 4\n", False),
+        ("[INFO] No tests to run.\n[INFO] Tests run: 4, Failures: 0\n", False),
+        ("[INFO] No tests to run.\n", True),
+        ("> Task :app:test NO-SOURCE\n", True),
+        ("> Task :app:test NO-SOURCE\n> Task :core:test\n", False),
+        ("Executed 0 tests, with 0 failures\n", True),
+        ("Executed 0 tests, with 0 failures\nTest run with 5 tests passed after 0.1 s.\n", False),
+        ("All is well.\n", False),
+        ("", False),
+    ],
+)
+def test_knows_an_output_that_says_that_no_test_ran(output: str, none: bool) -> None:
+    assert ran_no_test(output) is none
+
+
+def test_a_command_that_ran_no_test_does_not_prove_that_tests_pass(context: ToolContext) -> None:
+    context.ledger.ran(CommandRun("go test -run XX ./...", 0, ran_none=True))
+    (problem,) = problems(context, "All tests pass.")
+    assert problem[1] == "no test command has passed since the last edit"
+    context.ledger.ran(CommandRun("go test ./...", 0))
+    assert problems(context, "All tests pass.") == []
+    context.ledger.ran(CommandRun("pytest", 5, ran_none=True))
+    assert problems(context, "All tests pass.")
 
 
 @pytest.mark.parametrize("part", ["1-", "1,", "a[a]", "a/", "line 1 and ", "`*", "9"])

@@ -178,3 +178,68 @@ async def test_the_diff_leaves_hidden_files_out(below: str, root: Path) -> None:
         "diff --git a/sub/a.py b/sub/a.py",
         "diff --git a/sub/é.py b/sub/é.py",
     ]
+
+
+@pytest.mark.parametrize("below", ["", "sub"])
+async def test_git_makes_of_the_commit_what_was_there(below: str, root: Path) -> None:
+    write(root, "sub/old.py", "sub/gone.py", "sub/run.sh", text="x\ny\n")
+    write(root, ".gitignore", text="*.log\n")
+    run_git(root, "add", "-A")
+    run_git(root, "commit", "-qm", "Second")
+    (root / "sub/old.py").write_bytes(b"x\r\n# \xe9\nz")
+    (root / "sub/gone.py").unlink()
+    (root / "sub/run.sh").chmod(0o755)
+    (root / "sub/new é.py").write_bytes("a = 'é'\r\nb".encode())
+    write(root, "sub/empty.py", text="")
+    write(root, "sub/.env", "sub/ignored.log", text="hunter2\n")
+    state = await read_git(str(root / below))
+
+    copy = root.parent / "copy"
+    run_git(root, "clone", "-q", "--no-local", str(root), str(copy))
+    run_git(copy, "checkout", "-q", state.commit)
+    patch = root.parent / "patch"
+    patch.write_bytes(state.diff.encode("utf-8", "surrogateescape"))
+    run_git(copy, "apply", str(patch))
+    expected = files_of(root) - {("sub/.env", b"hunter2\n"), ("sub/ignored.log", b"hunter2\n")}
+    assert files_of(copy) == expected
+    assert "hunter2" not in state.diff and ".env" not in state.diff
+
+
+def files_of(root: Path) -> set[tuple[str, bytes]]:
+    return {
+        (path.relative_to(root).as_posix(), path.read_bytes())
+        for path in root.rglob("*")
+        if path.is_file() and ".git" not in path.parts
+    }
+
+
+async def test_what_the_diff_cannot_hold_is_named_and_the_rest_is_whole(root: Path) -> None:
+    write(root, "b.py")
+    (root / "old.bin").write_bytes(b"\0\1")
+    run_git(root, "add", "-A")
+    run_git(root, "commit", "-qm", "Second")
+    write(root, "a.py", text="long = 1\n" * 30_000)
+    write(root, "b.py", text="y\n")
+    (root / "old.bin").write_bytes(b"\0\2")
+    (root / "new.bin").write_bytes(b"\0\xff")
+    (root / "link").symlink_to(root.parent)
+    repository(root / "inner", "c.py")
+    diff = (await read_git(str(root))).diff
+
+    notes, _, patches = diff.partition("diff --git")
+    assert sorted(notes.splitlines()) == [
+        "# left out: a/a.py b/a.py",
+        "# left out: a/old.bin b/old.bin",
+        "# left out: new file inner/",
+        "# left out: new file link",
+        "# left out: new file new.bin",
+    ]
+    assert patches.endswith("-x\n+y\n") and patches.count("@@") == 2
+
+
+async def test_of_many_files_that_are_left_out_some_are_named(root: Path) -> None:
+    for number in range(25):
+        (root / f"{number:02}.bin").write_bytes(b"\xff")
+    lines = (await read_git(str(root))).diff.splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "# left out: 5 more"

@@ -3,12 +3,16 @@
 import asyncio
 import json
 import os
+import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from composer_lsp.agent.agent import Agent, Finished
+from composer_lsp.agent.edits.change_set import FileChange, Snapshot
+from composer_lsp.agent.edits.text_file import TextFile
 from composer_lsp.agent.events import EditsEvent, Event, NoticeEvent
 from composer_lsp.agent.evidence import check_claims
 from composer_lsp.agent.ledger import CommandRun
@@ -175,6 +179,76 @@ def test_every_kind_of_change_comes_back(runs: Runs, call: tuple[str, Any], chan
     assert list(done.context.changes.changes()) == first
     runs.apply(done)
     assert not runs.resume("More?", "No.").context.changes
+
+
+def test_encodings_permissions_and_links_come_back(runs: Runs) -> None:
+    """As commands stage them."""
+    (runs.root / "link.py").symlink_to("a.py")
+    (runs.root / "moved.py").symlink_to("a.py")
+    agent = Agent(
+        workspace=DirectoryWorkspace(Paths([runs.root])),
+        model=ScriptedModel("Done."),
+        transcripts=runs.transcripts,
+    )
+    context = agent.context()
+    read = agent.workspace.read
+    paths = agent.workspace.paths
+    old = asyncio.run(read(paths.locate("a.py")))
+    link = asyncio.run(read(paths.locate("link.py")))
+    moved = asyncio.run(read(paths.locate("moved.py")))
+    utf_16 = TextFile.decode("\ufeffone = 2\n".encode("utf-16-le"))
+    changes = [
+        FileChange(path="a.py", before=old.file, after="one = 2\n", like=utf_16, mode=0o755),
+        FileChange(path="run.sh", before=None, after="echo\n", mode=0o700),
+        FileChange(path="link.py", before=link.file, after=None, mode=link.mode, link="a.py"),
+    ]
+    for change in changes:
+        context.changes.add(change)
+    context.changes.move("moved.py", moved, "sub/moved.py", Snapshot(file=None))
+    request = Request(mode="edit", text="Make it two.")
+    asyncio.run(agent.run(request, runs.events.append, context=context))
+    first = list(context.changes.changes())
+    done = runs.resume("More?", "Done.")
+    assert runs.notices == []
+    again = list(done.context.changes.changes())
+    assert [replace(each, like=None) for each in again] == [
+        replace(each, like=None) for each in first
+    ]
+    assert [each.after is None or each.data() for each in again] == [
+        each.after is None or each.data() for each in first
+    ]
+    runs.apply(done)
+    assert runs.file.read_bytes() == "\ufeffone = 2\n".encode("utf-16-le")
+    assert stat.S_IMODE(runs.file.stat().st_mode) == 0o755
+    assert stat.S_IMODE((runs.root / "run.sh").stat().st_mode) == 0o700
+    assert not (runs.root / "link.py").is_symlink()
+    assert (runs.root / "sub/moved.py").samefile(runs.file)
+
+
+def test_a_transcript_that_tells_less_of_files_is_read(runs: Runs) -> None:
+    (runs.root / "link.py").symlink_to("a.py")
+    runs.begin([EDIT, ("delete_file", {"path": "link.py"})], *DIED)
+    entries = [json.loads(line) for line in runs.path.read_text().splitlines()]
+    for entry in entries:
+        for file in entry["files"] if entry["kind"] == "changes" else ():
+            for name in ("like", "mode", "link"):
+                del file[name]
+    runs.path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    done = runs.resume("", "Done.")
+    found = {each.path: (each.after, each.link) for each in done.context.changes.changes()}
+    assert found == {"a.py": (AFTER, None), "link.py": (None, "a.py")}
+
+
+def test_a_link_that_leads_elsewhere_by_now_is_a_conflict(runs: Runs) -> None:
+    (runs.root / "b.py").write_text(runs.file.read_text())
+    (runs.root / "link.py").symlink_to("a.py")
+    runs.begin([("delete_file", {"path": "link.py"})], *DIED)
+    (runs.root / "link.py").unlink()
+    (runs.root / "link.py").symlink_to("b.py")
+    done = runs.resume("", "I see.")
+    assert not done.context.changes
+    why = "it is a link by now, or leads elsewhere"
+    assert runs.notices == [f"the change to link.py is not pending any more: {why}"]
 
 
 def test_a_file_created_meanwhile_is_a_conflict(runs: Runs) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,26 @@ def test_a_claim_without_evidence_is_sent_back_once_and_then_marked(run: Run) ->
     assert ran.notices == ["not shown to be true: a.py:2 (these lines were not read in this run)"]
 
 
+CHANGE: Said = [("edit_file", {"path": "a.py", "edits": [{"old": "1", "new": "2"}]})]
+LINES = "\n".join(f"Line {number}." for number in range(1, 21))
+
+
+def test_a_long_summary_is_sent_back_once_and_then_cut(run: Run) -> None:
+    ran = run(CHANGE, [("finish", {"summary": LINES})], [("finish", {"summary": "Done."})])
+    assert "Your summary has 20 lines." in ran.model.requests[2][-1]["content"]
+    assert ran.outcome.text == "Done."
+    ran = run(CHANGE, [("finish", {"summary": LINES})], [("finish", {"summary": LINES})])
+    assert ran.outcome.text.splitlines()[-2:] == ["Line 8.", "…"]
+
+
+def test_a_long_answer_is_no_summary_where_nothing_was_changed(run: Run) -> None:
+    ran = run([("read_file", {"path": "a.py"})], LINES)
+    assert ran.outcome.text == LINES
+    ran = run(CHANGE, LINES, LINES)
+    assert "Your summary has 20 lines." in ran.model.requests[2][-1]["content"]
+    assert ran.outcome.text == LINES
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "error"),
     [
@@ -186,6 +207,19 @@ def test_the_same_calls_three_times_in_a_row_end_the_run_with_a_question(run: Ru
     assert "What should it do differently?" in ran.outcome.text
 
 
+def test_calls_that_differ_in_spaces_alone_are_the_same(run: Run) -> None:
+    written = ('{"path": "a.py", "end_line": 1}', '{"end_line":1,"path":"a.py"}')
+    ran = run(*([("read_file", written[number % 2])] for number in range(3)))
+    assert ran.outcome.status == "stuck"
+
+
+def test_other_calls_in_between_are_no_circle(run: Run) -> None:
+    same: Said = [("read_file", {"path": "a.py"})]
+    other: Said = [("list_files", {})]
+    ran = run(same, same, other, same, same, "Done.")
+    assert ran.outcome.status == "finished"
+
+
 def test_an_engine_that_breaks_off_is_asked_again(run: Run) -> None:
     ran = run(TruncatedStreamError("the engine died"), "Whole.")
     assert ran.outcome.text == "Whole."
@@ -210,6 +244,20 @@ def test_empty_answers_are_not_taken_for_answers(run: Run) -> None:
     assert run("", "  ", "").outcome == Outcome(
         status="failed", text="The model answers with nothing."
     )
+
+
+def test_each_request_begins_with_the_one_before(run: Run) -> None:
+    """So that the engine's cache of the prompt holds what it has read."""
+    ran = run(
+        [("read_file", {"path": "a.py"}), ("list_files", {})],
+        [("edit_file", {"path": "a.py", "edits": [{"old": "1", "new": "2"}]})],
+        [("reed_file", {})],
+        "See b.py:7.",
+        "It is done.",
+    )
+    requests = ran.model.requests
+    assert len(requests) == 5
+    assert all(after[: len(before)] == before for before, after in pairwise(requests))
 
 
 def test_old_results_are_shortened_when_the_window_fills(run: Run, tmp_path: Path) -> None:
@@ -304,6 +352,16 @@ def test_a_call_that_may_be_an_example_is_carried_out_only_when_it_is_meant(run:
     assert not ran.context.changes
     ran = run(example, f"I write it:\n```json\n{call}\n```", "Done.")
     assert ran.context.changes.text("b.py") == "x = 1\n"
+
+
+@pytest.mark.parametrize("end", ["</tool_response>\n", ""])
+def test_a_made_up_result_is_no_answer(run: Run, end: str) -> None:
+    made_up = f"<tool_response>\nError: there is no file\n{end}"
+    ran = run(made_up, "It returns 1.")
+    assert "You made up what a tool answers." in ran.model.requests[1][-1]["content"]
+    assert ran.outcome.text == "It returns 1."
+    assert run(made_up, made_up).outcome.text == made_up.strip()
+    assert len(run(f"{made_up}</tool_response>So it is 1.").model.requests) == 1
 
 
 def test_a_call_that_reads_is_carried_out_among_text(run: Run) -> None:

@@ -1,10 +1,12 @@
 import os
+import sys
 from pathlib import Path
 from typing import IO
 
 import pytest
 
 from composer_lsp.agent.edits.change_set import FileChange
+from composer_lsp.agent.edits.text_file import TextFile
 from composer_lsp.agent.model import Reply, Token
 from composer_lsp.agent.transcript import Header, Transcript, TranscriptError, new_id
 
@@ -17,7 +19,8 @@ def path(tmp_path: Path) -> Path:
     transcript.add_message({"role": "user", "content": "do it \udcff"})
     reply = Reply(text="ok", written="ok", tokens=[Token(text="ok", logprob=-0.5, id=7)])
     transcript.add_message(reply.message, reply)
-    transcript.add_changes([FileChange(path="a", before=None, after="x")])
+    like = TextFile(text="", encoding="utf-16-le", bom=b"\xff\xfe")
+    transcript.add_changes([FileChange(path="a", before=None, after="x", like=like, mode=0o755)])
     transcript.close()
     return tmp_path / "one.jsonl"
 
@@ -28,7 +31,10 @@ def test_is_read_as_it_was_written(path: Path) -> None:
     assert [each["content"] for each in read.messages] == ["do it \udcff", "ok"]
     assert read.entries[1]["tokens"] == [{"text": "ok", "logprob": -0.5, "id": 7, "is_call": False}]
     assert read.entries[2]["files"] == [
-        {"path": "a", "moved_from": None, "before": None, "after": "x"}
+        {
+            **{"path": "a", "moved_from": None, "before": None, "after": "x"},
+            **{"like": ["utf-16-le", "fffe"], "mode": 0o755, "link": None},
+        }
     ]
 
 
@@ -115,3 +121,21 @@ def test_one_that_is_being_written_is_not_written_by_another(tmp_path: Path) -> 
         first.add_verdict("a", accepted=[0], rejected=[])
     second.close()
     first.add_verdict("a", accepted=[0], rejected=[])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks there")
+def test_tells_a_run_that_goes_on_from_one_that_was_cut_off(path: Path) -> None:
+    def status() -> str:
+        return Transcript.read(path).status
+
+    assert status() == "cut off"
+    writing = Transcript.read(path)
+    with writing.held():
+        assert status() == "running"
+        writing.add("end", status="finished", text="", problems=[])
+        assert status() == "finished"
+    assert status() == "finished"
+    with writing.held():
+        writing.add("resumed", request="And?")
+        assert status() == "running"
+    assert status() == "cut off"

@@ -93,6 +93,23 @@ async def test_lenses_stay_with_their_lines_or_vanish(open_window: OpenWindow, r
         assert drawn(await lenses(client, path)) == [*ALL, *pair(13)]
 
 
+async def test_a_document_that_was_opened_by_a_link_has_lenses(
+    open_window: OpenWindow, root: Path
+) -> None:
+    link = root / "link.py"
+    link.symlink_to("shop.py")
+    async with open_window(EDIT, DONE) as (client, _):
+        buffers = Buffers(client)
+        uri = buffers.open(link, TEXT)
+        await client.command("composer.edit", "Raise it.")
+        found = await lenses(client, link)
+        assert drawn(found) == [*ALL, *pair(3), *pair(12)]
+        first = lens(found, 3, "Accept")
+        await client.command(first["command"], *first["arguments"])
+        assert buffers.texts[uri] == changed(TEXT, 3)
+        assert drawn(await lenses(client, link))[2:] == pair(12)
+
+
 async def test_one_hunk_is_accepted_in_a_document_that_moved_on(
     open_window: OpenWindow, root: Path
 ) -> None:
@@ -271,6 +288,41 @@ async def test_unsaved_text_that_the_encoding_lacks_is_changed_and_taken_back(
         await client.command("composer.undo")
         assert buffers.texts[uri] == unsaved
         assert path.read_bytes() == saved.encode("latin-1")
+
+
+async def test_a_link_that_was_deleted_is_a_link_again(open_window: OpenWindow, root: Path) -> None:
+    link = root / "link.py"
+    link.symlink_to("shop.py")
+    edits: Said = [edit("shop.py", 3), ("delete_file", {"path": "link.py"})]
+    async with open_window(edits, DONE) as (client, _):
+        buffers = Buffers(client)
+        run = (await client.command("composer.edit", "Raise it."))["run"]
+        await client.command("composer.accept", run)
+        assert not link.is_symlink()
+        client.answers["workspace/applyEdit"] = lambda params: {"applied": False}
+        with pytest.raises(LspError, match="the editor did not make the changes"):
+            await client.command("composer.undo")
+        assert not link.is_symlink()
+        client.answers["workspace/applyEdit"] = buffers.apply
+        await client.command("composer.undo")
+    assert link.is_symlink()
+    assert link.samefile(root / "shop.py")
+    assert link.read_text() == TEXT
+
+
+async def test_a_moved_link_leads_to_the_same_file(open_window: OpenWindow, root: Path) -> None:
+    (root / "link.py").symlink_to("shop.py")
+    move: Said = [("move_file", {"path": "link.py", "target": "deep/link.py"})]
+    async with open_window(move, DONE) as (client, _):
+        Buffers(client)
+        run = (await client.command("composer.edit", "Move it."))["run"]
+        with pytest.raises(LspError, match=r"no review can show what becomes of the link"):
+            await client.command("composer.accept", run, None, None, {"review": True})
+        await client.command("composer.accept", run)
+        assert (root / "deep/link.py").samefile(root / "shop.py")
+        await client.command("composer.undo")
+    assert (root / "link.py").samefile(root / "shop.py")
+    assert not (root / "deep/link.py").is_symlink()
 
 
 async def test_undo_goes_back_one_by_one_and_keeps_what_was_typed(

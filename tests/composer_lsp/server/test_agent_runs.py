@@ -1,12 +1,17 @@
 """The hook by which a run's changes are applied before a command that sees the disk alone."""
 
+import stat
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
 from lsprotocol import types
 
+from composer_lsp.agent.edits.change_set import FileChange
+from composer_lsp.agent.edits.text_file import TextFile
 from composer_lsp.agent.prompt.system import Request
 from composer_lsp.agent.workspace.workspace import ConflictError, WorkspaceError
 from composer_lsp.config import AgentSettings, IndexSettings, Settings
@@ -81,6 +86,9 @@ class Window:
 
     async def apply_edit(self, edit: types.WorkspaceEdit, label: str) -> str | None:
         for change in edit.document_changes or ():
+            if isinstance(change, types.DeleteFile):
+                _delete(change.uri)
+                continue
             assert isinstance(change, types.TextDocumentEdit)
             for each in reversed(change.edits):
                 assert isinstance(each, types.TextEdit)
@@ -88,6 +96,10 @@ class Window:
                 assert document is not None
                 document.buffer.replace(each.range.start, each.range.end, each.new_text)
         return None
+
+
+def _delete(uri: str) -> None:
+    Path(url2pathname(urlsplit(uri).path)).unlink()
 
 
 @pytest.fixture
@@ -151,4 +163,56 @@ async def test_a_conflict_applies_nothing_and_keeps_it_pending(path: Path) -> No
             await apply_pending(run)
         assert window.text == "price = 7\n"
         assert run.pending
+        await runs.close()
+
+
+UTF_16 = TextFile(text="", encoding="utf-16-le", bom=b"\xff\xfe")
+MADE_BY_A_COMMAND = [
+    FileChange(path="run.sh", before=None, after="echo\n", mode=0o755),
+    FileChange(path="wide.txt", before=None, after="x\n", like=UTF_16),
+]
+
+
+async def test_what_an_editor_cannot_give_a_new_file_is_kept(path: Path) -> None:
+    with fake_chat(EDIT) as chat:
+        window = Window(path, chat.url, saved_at_the_second_word)
+        runs, run = await run_in(window)
+        for change in MADE_BY_A_COMMAND:
+            run.pending.add(change)
+        await runs.accept(run.id)
+        assert stat.S_IMODE((path.parent / "run.sh").stat().st_mode) == 0o755
+        assert (path.parent / "wide.txt").read_bytes() == "\ufeffx\n".encode("utf-16-le")
+        assert window.text == "price = 2\n"
+        await runs.undo()
+        assert [each.name for each in path.parent.iterdir()] == ["shop.py"]
+        assert window.text == TEXT
+        await runs.close()
+
+
+class LeavesAll(Window):
+    """Its user takes nothing in a review."""
+
+    has_annotations = True
+
+    async def apply_edit(self, edit: types.WorkspaceEdit, label: str) -> str | None:
+        return None
+
+
+async def test_what_a_review_leaves_out_stays_as_it_was(path: Path) -> None:
+    link = path.parent / "link.py"
+    link.symlink_to("shop.py")
+    with fake_chat(EDIT) as chat:
+        window = LeavesAll(path, chat.url, saved_at_the_second_word)
+        runs, run = await run_in(window)
+        for change in MADE_BY_A_COMMAND:
+            run.pending.add(change)
+        run.pending.add(
+            FileChange(path="link.py", before=TextFile(text=TEXT), after=None, link="shop.py")
+        )
+        await runs.accept(run.id, review=True)
+        left = {change.path: change for change in run.pending.changes()}
+        assert sorted(left) == ["link.py", "run.sh", "shop.py", "wide.txt"]
+        assert left["link.py"].link == "shop.py"
+        assert left["run.sh"].mode == 0o755
+        assert left["wide.txt"].data() == "\ufeffx\n".encode("utf-16-le")
         await runs.close()

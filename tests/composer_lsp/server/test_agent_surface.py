@@ -1,5 +1,6 @@
 """Rewriting a selection, plans that are carried out, transcripts, the agent's status, failures."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,8 @@ import pytest
 
 from tests.composer_lsp.server.agent_window import EDITOR, PLAIN, Buffers, OpenWindow, span
 from tests.composer_lsp.server.conftest import StartFake
-from tests.support.chat_server import HANG, Cut, Refusal, Said
-from tests.support.lsp import UNKNOWN_METHOD, LspError
+from tests.support.chat_server import DIES, HANG, Cut, Refusal, Said
+from tests.support.lsp import LIMIT_S, UNKNOWN_METHOD, LspClient, LspError
 
 TEXT = "import os\n\n\ndef price():\n    return 1\n\n\ndef tax():\n    return 2\n"
 NEW = "def price():\n    return 100\n"
@@ -105,6 +106,32 @@ async def test_a_selection_ends_before_a_line_that_it_only_touches(
         client.open(uri, TEXT)
         await client.command("composer.explain", None, {"uri": uri, "range": PRICE})
         assert "has selected shop.py:4-5:" in chat.requests[0]["messages"][1]["content"]
+
+
+EDIT: Said = [("edit_file", {"path": "shop.py", "edits": [{"old": "1", "new": "100"}]})]
+
+
+async def test_an_engine_that_dies_leaves_the_edits_pending(
+    open_window: OpenWindow, root: Path
+) -> None:
+    async with open_window(EDIT, DIES, DIES, DIES) as (client, _):
+        buffers = Buffers(client)
+        uri = buffers.open(root / "shop.py", TEXT)
+        run = await client.command("composer.edit", "Raise the price.")
+        assert run["state"] == "failed"
+        assert [change["path"] for change in run["changes"]] == ["shop.py"]
+        notices = [each for each in client.all("composer/agent") if each["kind"] == "notice"]
+        assert len(notices) == 2
+        assert all(each["text"].endswith("; asking again") for each in notices)
+        await client.command("composer.accept", run["run"])
+        assert buffers.texts[uri] == TEXT.replace("1", "100")
+
+
+async def test_an_engine_that_dies_once_is_asked_again(open_window: OpenWindow, root: Path) -> None:
+    async with open_window(EDIT, DIES, [("finish", {"summary": "Raised."})]) as (client, chat):
+        run = await client.command("composer.edit", "Raise the price.")
+        assert (run["state"], run["text"]) == ("finished", "Raised.")
+        assert chat.requests[1]["messages"] == chat.requests[2]["messages"]
 
 
 async def test_a_plan_is_carried_out(open_window: OpenWindow, root: Path) -> None:
@@ -223,6 +250,54 @@ async def test_a_progress_bar_that_is_cancelled_stops_the_run(open_window: OpenW
         assert (listed["run"], listed["state"]) == (run, "stopped")
 
 
+def bar(client: LspClient, token: str | int) -> list[Any]:
+    return [part["value"] for part in client.all("$/progress") if part["token"] == token]
+
+
+async def test_a_request_has_a_progress_bar_of_its_own(open_window: OpenWindow, root: Path) -> None:
+    reads: Said = [("read_file", {"path": "shop.py"})]
+    async with open_window(reads, "It\nis| 1.", capabilities=PLAIN) as (client, _):
+        offered = client.initialize_result["capabilities"]["executeCommandProvider"]
+        assert offered["workDoneProgress"] is True
+        answer = await client.request(
+            "workspace/executeCommand",
+            {"command": "composer.ask", "arguments": ["What?"], "workDoneToken": 7},
+        )
+        assert answer["text"] == "It\nis 1."
+        assert bar(client, 7) == [
+            {"kind": "begin", "title": "Composer: What?", "cancellable": True},
+            {"kind": "report", "message": "read_file shop.py"},
+            {"kind": "report", "message": "It"},
+            {"kind": "report", "message": "is"},
+            {"kind": "report", "message": "is 1."},
+            {"kind": "end"},
+        ]
+
+
+async def test_a_bar_of_a_request_that_is_cancelled_stops_the_run(open_window: OpenWindow) -> None:
+    async with open_window(HANG, capabilities=PLAIN) as (client, chat):
+        begun = client.begin(
+            "workspace/executeCommand",
+            {"command": "composer.ask", "arguments": ["What?"], "workDoneToken": "w"},
+        )
+        assert await asyncio.to_thread(chat.hanging.wait, LIMIT_S)
+        client.notify("window/workDoneProgress/cancel", {"token": "w"})
+        assert (await client.answer(begun))["state"] == "stopped"
+        assert bar(client, "w")[-1] == {"kind": "end"}
+
+
+async def test_a_bar_of_a_detached_run_says_what_it_does(
+    open_window: OpenWindow, root: Path
+) -> None:
+    reads: Said = [("read_file", {"path": "shop.py"})]
+    capabilities = {**PLAIN, "window": {"workDoneProgress": True}}
+    async with open_window(reads, "It is 1.", capabilities=capabilities) as (client, _):
+        await client.command("composer.ask", "What?", {"detached": True})
+        await client.notification("$/progress", lambda part: part["value"]["kind"] == "end")
+        told = [part["value"].get("message") for part in client.all("$/progress")]
+        assert "read_file shop.py" in told and "It is 1." in told
+
+
 async def test_a_client_that_knows_no_progress_gets_its_answer(
     open_window: OpenWindow, root: Path
 ) -> None:
@@ -234,6 +309,21 @@ async def test_a_client_that_knows_no_progress_gets_its_answer(
         await client.command("composer.ask", "What?", {"detached": True})
         shown = await client.notification("window/showMessage")
         assert shown["message"] == "Composer: It is 1."
+
+
+async def test_open_files_are_named_the_last_used_first(
+    open_window: OpenWindow, root: Path
+) -> None:
+    reads: Said = [("read_file", {"path": "shop.py"})]
+    names = [f"file{number}.py" for number in range(40)]
+    async with open_window(reads, "ok") as (client, chat):
+        for name in names:
+            client.open((root / name).as_uri(), "x")
+        client.change((root / names[3]).as_uri(), 2, {"text": "y"})
+        await client.command("composer.ask", "What?")
+        asked = chat.requests[0]["messages"][1]["content"]
+        newest = [names[3], *(name for name in reversed(names) if name != names[3])]
+        assert f"Open files: {', '.join(newest[:30])}\n" in asked
 
 
 async def test_secret_files_that_are_open_are_not_named(

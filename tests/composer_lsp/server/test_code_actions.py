@@ -190,6 +190,45 @@ async def test_the_problems_go_along(open_window: OpenWindow, root: Path) -> Non
         assert told["content"] == "shop.py:2: warning: too cheap [S1] (ruff)"
 
 
+@pytest.mark.parametrize(
+    ("title", "asked"),
+    [
+        ("Explain", "Explain this code."),
+        ("Write tests", "Write tests for this code."),
+    ],
+)
+async def test_what_is_chosen_is_done(
+    open_window: OpenWindow, root: Path, title: str, asked: str
+) -> None:
+    path = root / "shop.py"
+    reads: Said = [("read_file", {"path": "shop.py"})]
+    async with open_window(reads, "ok") as (client, chat):
+        client.open(path.as_uri(), TEXT)
+        offered = await actions(client, path, SELECTED)
+        chosen = offered[titles(offered).index(title)]
+        command = (await client.request("codeAction/resolve", chosen))["command"]
+        answer = await client.command(command["command"], *command["arguments"])
+        assert (answer["state"], answer["request"]) == ("finished", asked)
+        told = chat.requests[0]["messages"][1]["content"]
+        assert "has selected shop.py:2-2:\n```\n    return 1\n" in told
+        assert told.endswith(asked)
+        offered_tools = {each["function"]["name"] for each in chat.requests[0]["tools"]}
+        assert ("run_command" in offered_tools) == (title == "Write tests")
+
+
+async def test_code_is_documented(open_window: OpenWindow, root: Path) -> None:
+    path = root / "shop.py"
+    new = "    # One.\n    return 1\n"
+    async with open_window(new) as (client, chat):
+        client.open(path.as_uri(), TEXT)
+        document = (await actions(client, path, SELECTED))[-1]
+        command = (await client.request("codeAction/resolve", document))["command"]
+        answer = await client.command(command["command"], *command["arguments"])
+        assert "Document this code as this file documents code" in str(chat.requests[0]["messages"])
+        (change,) = answer["changes"]
+        assert [(each["old"], each["new"]) for each in change["hunks"]] == [("", "    # One.\n")]
+
+
 async def test_problems_are_remembered_until_the_text_changes(
     open_window: OpenWindow, root: Path
 ) -> None:

@@ -69,7 +69,7 @@ async def test_what_a_command_plants_shows_nothing(
     boxed = boxed_with_paths()
     planted = await boxed.run(_ENVIRONMENT + line)
 
-    assert planted.is_success, planted.output
+    assert planted.exit_code == 0, planted.output
     assert (await boxed.run(_LOOK)).output == ""
     assert (await boxed.run(_LOOK, access=Access(git=True))).output == ""
 

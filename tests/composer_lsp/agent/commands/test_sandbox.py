@@ -344,7 +344,7 @@ async def test_npm_test_runs_with_its_packages(make_boxed: MakeBoxed, workspace:
     )
     result = await make_boxed(PATH=os.environ["PATH"]).run("npm test")
 
-    assert result.is_success, result.output
+    assert result.exit_code == 0, result.output
     assert "bin ran" in result.output
     assert "pass 1" in result.output
 

@@ -214,7 +214,7 @@ async def test_what_a_command_changes_comes_back_and_the_disk_stays(
 
     result = await staging.run(line)
 
-    assert result.is_success, result.output
+    assert result.exit_code == 0, result.output
     assert staging.changes(result) == changes
     assert (result.kept, result.left_out) == ((), ())
     assert tree(staging.root) == before
@@ -292,7 +292,7 @@ async def test_a_build_folder_may_be_made_anew(staging: Staging) -> None:
     write(staging.root, {"build/old/x": "old", "build/y": "old"})
     result = await staging.run("rm -rf build && mkdir build && echo new > build/y")
 
-    assert result.is_success, result.output
+    assert result.exit_code == 0, result.output
     assert result.changes == {}
     assert names(staging.root / "build") == ["y"]
     assert (staging.root / "build" / "y").read_text() == "new\n"
@@ -356,7 +356,7 @@ async def test_what_cannot_be_shown_is_done_once_the_user_agrees(
     staging.agrees = agrees
     result = await staging.run(line)
 
-    assert result.is_success, result.output
+    assert result.exit_code == 0, result.output
     assert staging.offered == [(path, deed, False)]
     assert (result.changes, result.modes) == ({}, {})
     if agrees:
@@ -427,10 +427,10 @@ async def test_what_a_command_changed_is_taken_to_the_end(
     """Also when the run is stopped meanwhile: half of a build is no build."""
     taking, going_on = threading.Event(), threading.Event()
 
-    def take(overlay: Overlay, filled_before: set[Path]) -> outcome.Outcome:
+    def take(overlay: Overlay, filled_before: set[Path], since_ns: int | None) -> outcome.Outcome:
         taking.set()
         going_on.wait(LIMIT_S)
-        return outcome.take(overlay, filled_before)
+        return outcome.take(overlay, filled_before, since_ns)
 
     monkeypatch.setattr(runner, "take", take)
     running = asyncio.create_task(staging.run("mkdir build; echo x > build/x"))
@@ -460,8 +460,8 @@ async def test_nothing_leaves_the_workspace_by_a_planted_link(
     # Where a link is now, the next command makes a folder.
     through = await staging.run("rm -f build x.log; mkdir build; echo x > build/x; echo x > x.log")
 
-    assert planted.is_success
-    assert through.is_success, through.output
+    assert planted.exit_code == 0
+    assert through.exit_code == 0, through.output
     assert names(outside) == ["kept"]
     assert (staging.root / "build" / "x").read_text() == "x\n"
 
@@ -550,7 +550,7 @@ async def test_npm_test_runs_on_staged_code(staging: Staging) -> None:
     )
     result = await staging.run("npm test")
 
-    assert result.is_success, result.output
+    assert result.exit_code == 0, result.output
     assert "pass 1" in result.output
     assert result.changes == {}
 

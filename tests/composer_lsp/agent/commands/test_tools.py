@@ -4,7 +4,7 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from composer_lsp.agent.command_rules import Permissions, RulesFile
 from composer_lsp.agent.commands import Answer, CommandRunner, Question, Rule
 from composer_lsp.agent.commands.bubblewrap import Bubblewrap
 from composer_lsp.agent.events import CallEvent, Event, NoticeEvent, OutputEvent, ResultEvent
+from composer_lsp.agent.model import Delta
 from composer_lsp.agent.prompt.system import Mode, Request
 from composer_lsp.agent.run import Outcome
 from composer_lsp.agent.run_commands import CommandSettings
@@ -40,6 +41,21 @@ class User:
     async def approve(self, question: Question) -> Answer:
         self.asked.append(question)
         return self.answer
+
+
+class PatientModel(ScriptedModel):
+    """Says nothing more while a command in the background runs."""
+
+    context: ToolContext
+
+    async def reply(self, *args: Any, **arguments: Any) -> AsyncGenerator[Delta, None]:
+        commands = self.context.commands
+        background = (await commands.runner()).background if commands and commands.started else None
+        async with asyncio.timeout(LIMIT_S):
+            while background and any(each.is_running for each in background.list()):
+                await asyncio.sleep(0.01)
+        async for delta in super().reply(*args, **arguments):
+            yield delta
 
 
 class UnsavedWorkspace(DirectoryWorkspace):
@@ -95,9 +111,11 @@ class Starter:
         ask_user: Callable[[str], Awaitable[bool]] | None = None,
         can_apply: bool = False,
         on_event: Callable[[Event], None] = lambda event: None,
+        waits: bool = False,
     ) -> Ran:
+        """`waits`: for the ends of commands in the background."""
         self.monkeypatch.setenv("PATH", path)
-        model = ScriptedModel(*replies)
+        model = PatientModel(*replies) if waits else ScriptedModel(*replies)
         workspace = UnsavedWorkspace(Paths([self.root]))
         workspace.texts = unsaved or {}
         agent = Agent(
@@ -111,6 +129,8 @@ class Starter:
             ),
         )
         context = agent.context()
+        if isinstance(model, PatientModel):
+            model.context = context
 
         async def apply() -> None:
             changes = list(context.changes.changes())
@@ -346,8 +366,15 @@ async def test_git_shows_no_secret_of_its_history_unless_the_user_says_so(
 
     ran = await run(command("git log -p"), "Done.", ask_user=agree)
     assert "hunter2" in ran.result
+    done = await asyncio.create_subprocess_exec(
+        *("git", "-C", str(run.root), "rev-parse", "HEAD:a.py"), stdout=asyncio.subprocess.PIPE
+    )
+    blob = (await done.communicate())[0].decode().strip()
+    await run(command(f"git cat-file -p {blob}"), "Done.", ask_user=agree)
     assert asked == [
-        "Git knows .env, which is hidden from the agent. Run `git log -p` all the same?"
+        "Git knows .env, which is hidden from the agent. Run `git log -p` all the same?",
+        f"Git knows the file behind {blob}, which may be hidden from the agent. "
+        f"Run `git cat-file -p {blob}` all the same?",
     ]
 
 
@@ -599,6 +626,53 @@ async def test_a_file_of_another_encoding_keeps_it(run: Starter) -> None:
 
 
 @pytest.mark.usefixtures("staging")
+async def test_what_a_command_in_the_background_changes_is_staged_at_its_end(run: Starter) -> None:
+    script = run.script("echo 1 > b.py; echo 'one = 1' > a.py")
+    ran = await run(
+        command(script, background=True),
+        [("read_output", {"id": "bg1"})],
+        [("stop_command", {"id": "bg1"})],
+        "Done.",
+        allow=("sh *",),
+        waits=True,
+    )
+    assert "[it changed, as if you had: a.py, b.py]" in ran.results[1]
+    assert "it changed" not in ran.results[2]
+    assert {change.path: change.after for change in ran.context.changes.changes()} == {
+        "a.py": "one = 1\n",
+        "b.py": "1\n",
+    }
+
+
+@pytest.mark.usefixtures("staging")
+async def test_what_was_edited_while_a_command_ran_stays(run: Starter) -> None:
+    script = run.script("echo 'one = 1' > a.py; touch /tmp/up; sleep 98765.007")
+    wait = run.script("until [ -e /tmp/up ]; do sleep 0.02; done")
+    ran = await run(
+        command(script, background=True),
+        command(wait),
+        EDIT,
+        [("stop_command", {"id": "bg1"})],
+        "Done.",
+        allow=("sh *",),
+    )
+    assert "[left out, and nowhere now: a.py (it was edited while the command ran)]" in ran.result
+    assert ran.context.changes.text("a.py") == "def one():\n    return 2\n"
+
+
+@pytest.mark.usefixtures("staging")
+async def test_what_is_dropped_at_the_end_of_the_run_is_told(run: Starter) -> None:
+    script = run.script("echo 'one = 1' > a.py; touch /tmp/up; sleep 98765.008")
+    wait = run.script("until [ -e /tmp/up ]; do sleep 0.02; done")
+    ran = await run(command(script, background=True), command(wait), "Done.", allow=("sh *",))
+    assert not ran.context.changes
+    notices = [each.text for each in ran.events if isinstance(each, NoticeEvent)]
+    assert notices == [
+        f"What `{script}` did in the background is dropped, since the run ended before it: a.py."
+    ]
+
+
+@pytest.mark.usefixtures("staging")
 async def test_permissions_alone_are_asked_about(run: Starter) -> None:
     asked: list[str] = []
 
@@ -662,6 +736,26 @@ async def test_tests_pass_may_not_be_said(run: Starter, replies: tuple[Said, ...
     assert problem.why == "no test command has passed since the last edit"
 
 
+@pytest.mark.parametrize("background", [False, True])
+async def test_tests_pass_may_not_be_said_when_none_ran(
+    run: Starter, bubblewrap: Bubblewrap, background: bool
+) -> None:
+    program = run.root / ".venv/bin/go"
+    program.write_text(
+        "#!/bin/sh\necho 'testing: warning: no tests to run'\n"
+        "printf 'PASS\\nok  \\texample.com/a\\t0.002s [no tests to run]\\n'\n"
+    )
+    program.chmod(0o755)
+    line = ".venv/bin/go test -run XX ./..."
+    claim = "All tests pass."
+    said = [command(line, background=background)]
+    said += [[("read_output", {"id": "bg1"})]] if background else []
+    ran = await run(EDIT, *said, claim, claim, allow=(".venv/bin/go *",), waits=background)
+    assert "[no test ran, so that nothing is shown to pass]" in ran.result
+    (problem,) = ran.outcome.problems
+    assert problem.why == "no test command has passed since the last edit"
+
+
 @pytest.mark.usefixtures("staging")
 async def test_a_command_that_changes_nothing_takes_nothing_away(run: Starter) -> None:
     ran = await run(
@@ -685,6 +779,19 @@ async def test_a_test_in_the_background_knows_nothing_of_later_edits(
 
 
 # --- Commands that see the disk alone -----------------------------------------------------------
+
+
+async def test_what_one_in_the_background_changes_on_the_disk_is_told(run: Starter) -> None:
+    ran = await run(
+        command("sh change.sh", background=True),
+        [("read_output", {"id": "bg1"})],
+        "Done.",
+        user=User("once"),
+        path=run.no_bubblewrap,
+        waits=True,
+    )
+    assert "[on the disk, these files were changed: b.py]" in ran.result
+    assert (run.root / "b.py").read_text() == "1\n"
 
 
 async def test_pending_changes_are_applied_first_if_the_user_agrees(run: Starter) -> None:

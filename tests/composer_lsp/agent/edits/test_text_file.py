@@ -1,4 +1,6 @@
 import codecs
+from collections.abc import Sequence
+from itertools import cycle
 
 import pytest
 
@@ -37,13 +39,27 @@ MARKED = [
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
 ]
-ENDS = {"lf": "\n", "crlf": "\r\n", "cr": "\r"}
+ENDS = {"lf": ["\n"], "crlf": ["\r\n"], "cr": ["\r"], "mixed": ["\r\n", "\n", "\n"]}
 
 
-@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def ended(text: str, ends: Sequence[str]) -> str:
+    """The lines with these ends, one after the other."""
+    return "".join(line + end for line, end in zip(text.splitlines(), cycle(ends), strict=False))
+
+
+def test_the_table_has_thirty_encodings() -> None:
+    assert len({codecs.lookup(encoding).name for _, encoding in ENCODED}) >= 30
+
+
+@pytest.mark.parametrize("last", ["", "\n", "\t"], ids=["no-end", "end", "tab"])
+@pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
 @pytest.mark.parametrize(("text", "encoding"), ENCODED, ids=[f"{e}-{t[:3]}" for t, e in ENCODED])
-def test_an_edit_keeps_the_bytes_around_it(text: str, encoding: str, end: str) -> None:
-    head, tail = (text * 3).replace("\n", end).encode(encoding), text.encode(encoding)
+def test_an_edit_keeps_the_bytes_around_it(
+    text: str, encoding: str, ends: Sequence[str], last: str
+) -> None:
+    head = ended(text * 3, ends).encode(encoding)
+    tail = (ended(text * 3, ends).rstrip("\r\n") + last).encode(encoding)
+    end = ends[0]
     data = head + f"value = 1{end}".encode(encoding) + tail
     file = TextFile.decode(data)
     assert file.encode(file.text) == data

@@ -35,6 +35,54 @@ def test_a_long_read_says_where_it_was_cut(call: Call, root: Path, context: Tool
     assert context.reads.is_whole("long.py")
 
 
+LONG = (
+    "x = 1\n" * 450
+    + """\
+LIMIT = 3
+
+
+class Shop:
+    open = True
+
+    def buy(self):
+        return 1
+
+
+def close():
+    return 2
+"""
+)
+
+
+def test_a_long_read_tells_what_is_defined_further_down(
+    call: Call, root: Path, context: ToolContext
+) -> None:
+    (root / "long.py").write_text(LONG)
+    shown = call(read_file, path="long.py")
+    assert shown.partition("read on with start_line=401]\n")[2].splitlines() == [
+        "[what is defined further down]",
+        "454-458: class Shop",
+        "457-458: method Shop.buy",
+        "461-462: function close",
+    ]
+    assert not context.reads.has_seen("long.py", 454, 454)
+    assert "further down" not in call(read_file, path="long.py", start_line=2)
+    assert "further down" not in call(read_file, path="long.py", end_line=10)
+
+
+def test_a_long_outline_has_the_outermost_and_says_how_many_more(
+    call: Call, root: Path, context: ToolContext
+) -> None:
+    functions = "".join(f"\n\ndef f{number}():\n    pass\n" for number in range(20))
+    (root / "long.py").write_text(LONG + functions)
+    context.max_result_chars = 1500
+    shown = call(read_file, path="long.py")
+    _, _, told = shown.partition("[what is defined further down]\n")
+    assert told.splitlines()[:2] == ["454-458: class Shop", "461-462: function close"]
+    assert told.splitlines()[-1] == "[and 15 more]"
+    assert len(told) < 170
+
+
 def test_a_long_line_is_cut_and_does_not_count_as_read(
     call: Call, root: Path, context: ToolContext
 ) -> None:

@@ -2,8 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from composer_lsp.agent.tools.git_secrets import secret_that_git_may_show as shown
+from composer_lsp.agent.tools.git_secrets import secret_that_git_may_show
 from tests.composer_index.files.trees import repository, run_git, write
+
+
+def shown(line: str, folder: Path) -> str | None:
+    secret = secret_that_git_may_show(line, folder)
+    return None if secret is None else secret.what
 
 
 @pytest.fixture
@@ -45,6 +50,7 @@ def blob(root: Path) -> str:
         "git add -p",
         "git log --check",
         "git -c alias.x=status x",
+        "git --config-env=core.fsmonitor=PROGRAM status",
         "git config --blob HEAD:.env -l",
         "git for-each-ref --format='%(raw)'",
         'git show HEAD -- "*"',
