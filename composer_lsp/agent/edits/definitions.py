@@ -22,6 +22,8 @@ _LEFT_OUT = re.compile(
 _IMPORT = re.compile(
     r"(?:import|from|use|using|require|#\s*include)\b|(?:const|let|var)\b.*\brequire\("
 )
+VALUES = ("constant", "field", "variable")
+"""Kinds of definitions that hold no code of their own."""
 _ABOVE = ("@", "#", "//", "/*", "*", "///", "--", "#[")
 """How lines begin that belong to the definition below them."""
 
@@ -68,7 +70,7 @@ def names_defined(path: str, text: str) -> set[str]:
     parsed = parse_file(path, text.encode("utf-8", "surrogateescape"))
     if not isinstance(parsed, ParsedFile):
         return set()
-    return {each.name for each in _outermost(parsed.definitions) if each.kind != "variable"}
+    return {each.name for each in _outermost(parsed.definitions) if each.kind not in VALUES}
 
 
 def _parsed(path: str, text: str) -> ParsedFile:
@@ -121,7 +123,7 @@ def _with_name(definitions: Sequence[Definition], of: Definition) -> Definition 
 
 def _members(definitions: Sequence[Definition], of: Definition) -> list[Definition]:
     """Of a class: what is defined in it, and not deeper."""
-    if of.kind in ("function", "method", "variable"):
+    if of.kind in ("function", "method", *VALUES):
         return []
     inner = (
         each

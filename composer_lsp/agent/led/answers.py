@@ -10,7 +10,7 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)")
 _PATH = re.compile(r"[\w.@+-]+(?:/[\w.@+-]+)*\.\w+")
 _MARKS = " \t#*`:\"'<>-"
 _COMMENTED = re.compile(
-    r"(?:#|//|--|/\*|<!--)\s*(?:file(?:name)?:\s*|path:\s*)?(\S+)\s*(?:\*/|-->)?"
+    r"(?:#|//|--|/\*|<!--)\s*(?:file(?:name)?:\s*|path:\s*)?(\S+)\s*(?:\*/|-->)?", re.IGNORECASE
 )
 
 _NO_CODE = ("bash", "console", "diff", "output", "sh", "shell", "text", "zsh")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from composer_index.search.boost import is_test
+from composer_lsp.agent.edits.definitions import VALUES
 from composer_lsp.agent.edits.lines import split_lines
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.workspace.paths import PathError
@@ -129,7 +130,7 @@ async def _definitions(context: ToolContext, name: str) -> list[tuple[str, int, 
     places = [
         (_path(context, each), int(each["start_line"]), int(each["end_line"]))
         for each in found
-        if each["kind"] not in ("variable", "module")
+        if each["kind"] not in (*VALUES, "module")
     ]
     return places if len(places) <= _MAX_MEANT else []
 

@@ -1,9 +1,12 @@
 """Tools that change code by its names, and stage as the other edits do."""
 
+import asyncio
 import re
+import textwrap
 from typing import Annotated
 
-from composer_lsp.agent.edits.change_set import EditError
+from composer_lsp.agent.checks.syntax import syntax_problem
+from composer_lsp.agent.edits.change_set import EditError, FileChange
 from composer_lsp.agent.edits.definitions import DefinitionError, put_definitions
 from composer_lsp.agent.edits.lines import split_lines
 from composer_lsp.agent.tools.context import ToolContext
@@ -84,6 +87,11 @@ async def write_code(
         num = len(split_lines(text))
         context.reads.add(place.path, 1, num, num)
         return f"Wrote {place.path}, {num} lines."
+    # Wrongly closed, it would be taken for more or less than it is.
+    piece = FileChange(path=place.path, before=None, after=textwrap.dedent(code))
+    if (problem := await asyncio.to_thread(syntax_problem, piece)) is not None:
+        where = f"line {problem.line} of the code: {problem.message}"
+        raise ToolError(f"{place.path} was not changed: {where}")
     try:
         text = put_definitions(place.path, file.text, code)
     except DefinitionError as error:

@@ -197,21 +197,16 @@ def test_a_small_model_looks_for_itself_where_there_is_no_index(root: Path, tmp_
     assert "grep" in model.tools
 
 
-def test_a_small_model_changes_files_with_few_tools_and_a_call_each_time(
-    root: Path, tmp_path: Path
-) -> None:
+def test_a_small_model_is_led_through_a_change(root: Path, tmp_path: Path) -> None:
     finished, model, _ = run(
         root,
         tmp_path,
         "edit",
-        [("read_file", {"path": "src/util.py"})],
-        [("edit_file", {"path": "src/util.py", "old": "e", "new": "E", "everywhere": True})],
-        [("finish", {"summary": "It is a pin now."})],
+        [("rename_symbol", {"old": "helper", "new": "help_out"})],
         model_name=SMALL,
     )
-    assert model.tools == ["read_file", "grep", "edit_file", "write_file", "run_command", "finish"]
-    assert model.must_call == [True, True, True]
-    assert finished.context.changes.text("src/util.py") == ("dEf hElpEr():\n    rEturn 'nEEdlE'\n")
+    assert model.tools == ["rename_symbol", "move_file", "other_change"]
+    assert finished.context.changes.text("src/util.py") == "def help_out():\n    return 'needle'\n"
 
 
 def test_a_small_model_ends_a_plan_by_a_call(root: Path, tmp_path: Path) -> None:
@@ -265,6 +260,7 @@ def test_files_of_tests_are_named_by_the_code_that_was_found(
 def test_the_setting_goes_before_the_name(
     root: Path, tmp_path: Path, guidance: Guidance, name: str, is_led: bool
 ) -> None:
-    end: Said = [("finish", {"summary": "Nothing."})]
-    _, model, _ = run(root, tmp_path, "edit", end, model_name=name, guidance=guidance)
-    assert ("move_file" not in model.tools) == is_led
+    renaming: Said = [("rename_symbol", {"old": "helper", "new": "help_out"})]
+    end: Said = [("finish", {"summary": "It is renamed."})]
+    _, model, _ = run(root, tmp_path, "edit", renaming, end, model_name=name, guidance=guidance)
+    assert ("other_change" in model.tools) == is_led

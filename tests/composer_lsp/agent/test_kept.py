@@ -106,7 +106,7 @@ def test_they_can_be_read_and_shown(name: str) -> None:
     assert f"## Outcome: {(transcript.last('end') or {})['status']}" in text
 
 
-@pytest.mark.parametrize("name", ["question-right", "rename-in-circles"])
+@pytest.mark.parametrize("name", ["question-right"])
 def test_each_reply_has_its_tokens(name: str) -> None:
     replies = [each for each in kept(name).entries if "usage" in each]
     assert replies
