@@ -7,10 +7,13 @@ match any of the patterns; which of them a line matches, ripgrep says again, of 
 import asyncio
 import os
 import re
+import subprocess
 import tempfile
-from collections.abc import Callable, Coroutine, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import cached_property
+from itertools import accumulate, islice
 from typing import Any
 
 Found = list[tuple[str, int, str]]
@@ -24,11 +27,10 @@ _IS_BINARY = re.compile(rb'[^\0]+: binary file matches \(found "\\0" byte around
 _OF_WHOLE_TEXT = re.compile(r"\\[Az]|\(\?[a-zA-Z]*R")
 """What means something else in a line alone."""
 _IGNORE_CASE = "--ignore-case"
-_LITERAL = re.compile(r"""[A-Za-z0-9_ "'=:;,/<>@%&~!`-]+""")
-"""A pattern that matches itself and nothing else."""
+_LITERALS = re.compile(r"""[A-Za-z0-9_ "'=:;,/<>@%&~!`-]+(?:\|[A-Za-z0-9_ "'=:;,/<>@%&~!`-]+)*""")
+"""A pattern that matches its alternatives and nothing else."""
 _MAX_BYTES = 8_000_000
 """Of the lines that match any pattern; where there are more, each pattern is searched alone."""
-_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,33 +110,28 @@ async def _found(of: Pass, patterns: Sequence[str]) -> dict[str, Found]:
     command = [*of.command, *_FILES]
     for pattern in patterns:
         command += ["-e", pattern]
-    output = await _output([*command, "--", of.target], of.folder)
-    hits = await asyncio.to_thread(_hits, output)
+    lines = await asyncio.to_thread(_Lines, await _output([*command, "--", of.target], of.folder))
     chosen = {
-        pattern: _with_literal(hits, pattern.encode(), of.max_hits)
+        pattern: lines.with_literals(pattern.encode().split(b"|"), of.max_hits)
         for pattern in patterns
-        if _LITERAL.fullmatch(pattern) and _IGNORE_CASE not in of.command
+        if _LITERALS.fullmatch(pattern) and _IGNORE_CASE not in of.command
     }
     others = [pattern for pattern in patterns if pattern not in chosen]
     if others:
-        chosen |= await _with_patterns(of, hits, others)
+        chosen |= await _with_patterns(of, lines, others)
     return {pattern: [_decoded(hit) for hit in found] for pattern, found in chosen.items()}
 
 
-def _with_literal(hits: Sequence[_Hit], literal: bytes, max_hits: int) -> list[_Hit]:
-    return list(islice((hit for hit in hits if literal in hit[2]), max_hits))
-
-
 async def _with_patterns(
-    of: Pass, hits: Sequence[_Hit], patterns: Sequence[str]
+    of: Pass, lines: "_Lines", patterns: Sequence[str]
 ) -> dict[str, list[_Hit]]:
     with tempfile.NamedTemporaryFile(prefix="composer-grep-") as file:
         # An empty line first: the mark of an encoding counts at the beginning alone.
-        file.write(b"\n".join([b"", *(text for _, _, text in hits), b""]))
+        file.write(b"\n" + lines.texts)
         file.flush()
         numbers = await asyncio.gather(*(_numbers(of, pattern, file.name) for pattern in patterns))
     return {
-        pattern: [hits[number - 2] for number in found if number > 1]
+        pattern: [lines.hit(number - 2) for number in found if number > 1]
         for pattern, found in zip(patterns, numbers, strict=True)
     }
 
@@ -147,17 +144,62 @@ async def _numbers(of: Pass, pattern: str, path: str) -> list[int]:
     return [int(line.partition(b":")[0]) for line in output.split(b"\n")[:-1]][: of.max_hits + 1]
 
 
-def _hits(output: bytes) -> list[_Hit]:
-    """Raises: _AloneError for what cannot be told apart, such as a path with a line end in it."""
-    found: list[_Hit] = []
-    for line in output.split(b"\n")[:-1]:
-        path, end, rest = line.partition(b"\0")
-        number, colon, text = rest.partition(b":")
-        if end and colon and number.isdigit():
-            found.append((path, int(number), text))
-        elif line and _IS_BINARY.fullmatch(line) is None:
+class _Lines:
+    """What one run of ripgrep found, of which only the lines that are wanted are taken apart."""
+
+    def __init__(self, output: bytes) -> None:
+        """Raises: _AloneError for what cannot be told apart, such as a path with a line end in it."""
+        if output.count(b"\n") != output.count(b"\0"):
+            output = b"".join(b"%s\n" % line for line in output.split(b"\n") if _is_hit(line))
+        self._output = output
+        self._lines = output.split(b"\n")[:-1]
+
+    @property
+    def texts(self) -> bytes:
+        """The lines' own texts, each with its end."""
+        return b"".join(
+            b"%s\n" % line.partition(b"\0")[2].partition(b":")[2] for line in self._lines
+        )
+
+    def hit(self, index: int) -> _Hit:
+        """Raises: _AloneError."""
+        path, _, rest = self._lines[index].partition(b"\0")
+        number, _, text = rest.partition(b":")
+        if not number.isdigit():
             raise _AloneError
-    return found
+        return path, int(number), text
+
+    def with_literals(self, literals: Sequence[bytes], max_hits: int) -> list[_Hit]:
+        """Raises: _AloneError."""
+        found = {
+            index: hit for each in literals for index, hit in islice(self._with(each), max_hits)
+        }
+        return [found[index] for index in sorted(found)[:max_hits]]
+
+    def _with(self, literal: bytes) -> Iterator[tuple[int, _Hit]]:
+        """The lines in whose texts it stands, by their indices."""
+        starts = self._starts
+        at = self._output.find(literal)
+        while at >= 0:
+            index = bisect_right(starts, at) - 1
+            hit = self.hit(index)
+            if literal in hit[2]:
+                yield index, hit
+            end = starts[index + 1] if index + 1 < len(starts) else len(self._output)
+            at = self._output.find(literal, end)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *accumulate(len(line) + 1 for line in self._lines[:-1])]
+
+
+def _is_hit(line: bytes) -> bool:
+    """Raises: _AloneError."""
+    if b"\0" in line:
+        return True
+    if line and _IS_BINARY.fullmatch(line) is None:
+        raise _AloneError
+    return False
 
 
 def _decoded(hit: _Hit) -> tuple[str, int, str]:
@@ -167,28 +209,29 @@ def _decoded(hit: _Hit) -> tuple[str, int, str]:
 
 async def _output(command: Sequence[str], folder: str) -> bytes:
     """Raises: _AloneError if it is too much, or ripgrep refuses."""
-    process = await asyncio.create_subprocess_exec(
-        *(os.fsencode(part) for part in command),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
+    process = subprocess.Popen(  # noqa: ASYNC220 - it is read in a thread
+        [os.fsencode(part) for part in command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         cwd=folder,
-        limit=_CHUNK_BYTES,
     )
-    assert process.stdout is not None
-    chunks: list[bytes] = []
-    size = 0
     try:
-        while chunk := await process.stdout.read(_CHUNK_BYTES):
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > _MAX_BYTES:
-                raise _AloneError
-        # 2 is an error: of a pattern, which then says itself, or of a file that cannot be read.
-        if await process.wait() == 2 and not chunks:
-            raise _AloneError
+        # ripgrep writes file by file, and an event loop would wake up for each of them.
+        return await asyncio.to_thread(_read, process)
     finally:
-        if process.returncode is None:
+        process.kill()
+
+
+def _read(process: subprocess.Popen[bytes]) -> bytes:
+    """Raises: as `_output`."""
+    assert process.stdout is not None
+    with process:
+        output = process.stdout.read(_MAX_BYTES + 1)
+        if len(output) > _MAX_BYTES:
             process.kill()
-            await process.wait()
-    return b"".join(chunks)
+            raise _AloneError
+    # 2 is an error: of a pattern, which then says itself, or of a file that cannot be read.
+    if process.returncode == 2 and not output:
+        raise _AloneError
+    return output
