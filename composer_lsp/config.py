@@ -54,7 +54,7 @@ class AgentSettings(RoleSettings):
     temperature: float = 0.2
     """How much chance there is in an answer. 0: none."""
     guidance: Guidance = "auto"
-    """Whether the model is led by the hand, as small ones have to be: questions are answered from what a search finds, and files are changed with few tools. `auto`: models whose name tells fewer than 5 billion parameters; `always`; `never`."""
+    """Whether the model is led by the hand, as small ones have to be: questions are answered from what a search finds, and changes are written as whole functions and classes, which are put in place and tested. `auto`: models whose name tells fewer than 5 billion parameters; `always`; `never`."""
     command_rules: tuple[str, ...] = ()
     """What the agent's commands may do: each begins with `allow`, `ask` or `deny`, then the words of a program, such as `allow pytest *` or `deny git push *`. Deny goes before ask, and ask before allow. What no rule names and is not known to be harmless is asked about."""
     sandbox_read_only_paths: tuple[str, ...] = ()

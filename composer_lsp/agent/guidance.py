@@ -2,9 +2,8 @@
 
 A model of a few billion parameters that is offered many tools repeats the question, takes a tool's
 answer for its own, or reads the first line of a file again and again. So a question is answered in
-one turn, from the code that a search for its words has found. To change files such a model has few
-tools, and has to call one of them each time: with the engine here a grammar sees to it that the call
-is well-formed, and `finish` ends the run.
+one turn, from the code that a search for its words has found. A change is led by the harness
+(`composer_lsp.agent.led`): what such a model cannot copy it can write anew.
 """
 
 import re
