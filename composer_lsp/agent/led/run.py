@@ -9,6 +9,7 @@ for problems, runs the tests that cover it, and lets the model write again what 
 import json
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -26,8 +27,8 @@ from composer_lsp.agent.led.code import (
     named_paths,
     piece,
 )
-from composer_lsp.agent.led.prompt import write_messages
-from composer_lsp.agent.led.testing import CANNOT_RUN, test_line
+from composer_lsp.agent.led.prompt import Prompt
+from composer_lsp.agent.led.testing import CANNOT_RUN, test_line, what_failed
 from composer_lsp.agent.model import ChatModel, ToolCall
 from composer_lsp.agent.prompt.rules import read_rules
 from composer_lsp.agent.prompt.system import Mode
@@ -43,9 +44,6 @@ MAX_TRIES = 4
 """Answers with code, after which the run ends with what is wrong still."""
 MAX_TESTS = 3
 """Files of tests that are run."""
-_MAX_OUTPUT_CHARS = 1200
-"""Of a command, its end, for the model."""
-_AGAIN = "Write it again, as code alone in a fenced block under its path."
 
 
 @tool(only_reads=True)
@@ -92,19 +90,26 @@ class LedRun(AgentRun):
         if await self._is_done_by_choice():
             await self._tested(request)
             return self._outcome()
-        await self._begin_to_write(request)
+        prompt = await self._prompt(request)
+        self._ask(prompt)
         for _ in range(MAX_TRIES):
-            await self._make_room()
             reply = await self._reply(Question(self._messages, (), must_call=False))
             self._add(reply.message, reply)
+            blocks = code_blocks(reply.text)
             if reply.finish_reason == "length":
-                self._problem = "Your answer was cut. Write less: only what has to change."
+                self._problem = "The answer was cut. Write less: only what has to change."
             else:
-                self._problem = await self._taken(request, code_blocks(reply.text))
+                self._problem = await self._taken(request, blocks)
             if not self._problem:
                 break
-            self._tell(self._problem)
+            # Asked in the same conversation, it would say the same again.
+            tried = "\n\n".join(piece(each.path, each.code) for each in blocks)
+            self._ask(replace(prompt, tried=tried, problem=self._problem))
         return self._outcome()
+
+    def _ask(self, prompt: Prompt) -> None:
+        self._messages = prompt.messages
+        self._transcript.add("context", messages=self._messages)
 
     def _asked(self) -> str:
         """The request; one that follows another begins with the first."""
@@ -113,16 +118,17 @@ class LedRun(AgentRun):
             return asked[0]
         return f"Before, the user asked: {_last_part(asked[0])}\n\nNow: {asked[-1]}"
 
-    async def _begin_to_write(self, request: str) -> None:
+    async def _prompt(self, request: str) -> Prompt:
         failing = await self._tested(request) if self._mode == "fix" else ""
         self._code = await code_for(self._context, request, failing)
-        pieces = list(self._code.pieces)
         example = await example_of_a_test(self._context, request) if self._mode == "test" else None
-        if example is not None:
-            pieces.insert(0, f"A test of this project begins so:\n{piece(*example)}")
-        rules = await read_rules(self._context.workspace, next(reversed(self._code.paths), ""))
-        self._messages = write_messages(request, pieces, failing, rules)
-        self._transcript.add("context", messages=list(self._messages))
+        return Prompt(
+            request=request,
+            rules=await read_rules(self._context.workspace, next(reversed(self._code.paths), "")),
+            pieces=self._code.pieces,
+            example=piece(*example) if example else "",
+            problem=failing,
+        )
 
     async def _is_done_by_choice(self) -> bool:
         reply = await self._reply(Question(self._messages, _CHOICES, must_call=True))
@@ -138,7 +144,7 @@ class LedRun(AgentRun):
     async def _taken(self, request: str, blocks: Sequence[CodeBlock]) -> str:
         """What is wrong with an answer, for the model; nothing: it holds as far as can be seen."""
         if not blocks:
-            return "There is no code in your answer. Write it in a fenced block, under its path."
+            return "The answer held no code. Write it in a fenced block, under its path."
         problems: list[str] = []
         for block in blocks:
             path = await self._path_of(block, request)
@@ -150,13 +156,11 @@ class LedRun(AgentRun):
                 problems.append(result.text)
         await self._state.note()
         if problems:
-            return "\n".join([*problems, _AGAIN])
+            return "\n".join(problems)
         self._note_changes()
         if found := await self._checks(self._context):
-            return f"{found}\n{_AGAIN}"
-        if failing := await self._tested(request):
-            return f"The tests fail:\n```\n{failing}\n```\n{_AGAIN}"
-        return ""
+            return found
+        return await self._tested(request)
 
     async def _path_of(self, block: CodeBlock, request: str) -> str:
         """Of the file that the code belongs to; small models forget it, or copy the example's."""
@@ -185,7 +189,7 @@ class LedRun(AgentRun):
         runs = self._context.ledger.commands
         if result.is_error or not runs or runs[-1].has_passed or CANNOT_RUN.search(result.text):
             return ""
-        return f"$ {line}\n{result.text[-_MAX_OUTPUT_CHARS:]}"
+        return f"The tests fail:\n```\n$ {line}\n{what_failed(result.text)}\n```"
 
     async def _test_line(self, request: str) -> str | None:
         paths = self._context.workspace.paths

@@ -10,6 +10,11 @@ CANNOT_RUN = re.compile(
     r"No module named pytest|command not found|missing script: test", re.IGNORECASE
 )
 """In the output of tests that did not run: nothing in the code is wrong."""
+MAX_OUTPUT_CHARS = 1000
+"""Of what is told of a run of tests."""
+_TELLING = re.compile(
+    r"E  |\S+:\d+: in |    (?:assert|with|raise) |(?:[\w.]+)?Error\b|--- FAIL|panicked at"
+)
 _PYTHONS = (".venv/bin/python", "venv/bin/python")
 _NODE_SUFFIXES = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts")
 
@@ -37,3 +42,10 @@ def _has_npm_test(package: Path) -> bool:
         return False
     scripts: object = found.get("scripts") if isinstance(found, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return isinstance(scripts, dict) and "test" in scripts
+
+
+def what_failed(output: str) -> str:
+    """The lines of a test run's output that say what is wrong, else its end."""
+    lines = output.rstrip().split("\n")
+    telling = [line for line in lines if _TELLING.match(line)]
+    return "\n".join(telling or lines)[-MAX_OUTPUT_CHARS:]

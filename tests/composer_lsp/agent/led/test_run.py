@@ -179,7 +179,13 @@ def test_tests_that_may_not_run_are_not_said_to_pass(root: Path) -> None:
 @pytest.mark.usefixtures("runs_commands")
 def test_what_fails_is_told_until_it_passes(root: Path) -> None:
     ran = led(root, "Let total add up", OTHER, WRONG, RIGHT, may_run_tests=True)
-    assert "assert 7 == 3" in ran.told(2)
+    told = ran.told(2)
+    assert "E   " in told and "assert 7 == 3" in told
+    assert (
+        "This was tried, and is wrong:\n\nsrc/shop.py\n```\ndef total(prices):\n    return len"
+        in told
+    )
+    assert told.startswith(ran.asked_to_write.removesuffix("Let total add up"))  # for the cache
     line = "python -m pytest -q -x --tb=short src/test_shop.py"
     assert ran.finished.outcome.text == f"Changed src/shop.py. `{line}` passed."
     by_harness = [e for e in ran.finished.transcript.entries if e.get("by") == "harness"]
@@ -214,7 +220,7 @@ def test_what_checks_find_is_told(root: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        ("I would add them up.", "no code in your answer"),
+        ("I would add them up.", "held no code"),
         ("src/shop.py\n```python\nprint(1)\n```", "defines nothing"),
         (RIGHT.replace("sum(prices)", "sum(prices"), "line 2 of the code"),
         ("../x.py\n```python\ndef f(): pass\n```", "outside"),
