@@ -186,7 +186,7 @@ class Agent:
 
     async def _messages(self, request: Request, *, leads: bool) -> tuple[Message, Message]:
         """The system's and the request."""
-        rules = await read_rules(self.workspace, request.active_path)
+        rules = await read_rules(self.workspace, request.active_path, request.text)
         if leads:
             return (led_system_message(request.mode, rules), request_message(request))
         names = [self.workspace.paths.at(root, "").path for root in self.workspace.paths.roots]
