@@ -1,6 +1,9 @@
 """What runs changed, in an editor's buffers: code lenses, reviews, one hunk of several, undo."""
 
+import fcntl
 import json
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,7 @@ import pytest
 from tests.composer_lsp.server.agent_window import EDITOR, PLAIN, Buffers, OpenWindow, span
 from tests.composer_lsp.server.conftest import StartFake
 from tests.support.chat_server import HANG, Refusal, Said
-from tests.support.lsp import UNKNOWN_METHOD, LspClient, LspError
+from tests.support.lsp import SILENCE, UNKNOWN_METHOD, LspClient, LspError
 
 LINES = [f"x{number} = {number}\n" for number in range(20)]
 TEXT = "".join(LINES)
@@ -555,3 +558,95 @@ async def test_nothing_is_written_where_a_folder_became_a_link(
         with pytest.raises(LspError, match="reached by a link"):
             await client.command("composer.accept", run)
         assert not (outside / "new.py").exists()
+
+
+async def cancelled_while_applying(
+    client: LspClient, buffers: Buffers, command: str, *arguments: str
+) -> None:
+    """The editor does what it was asked for all the same."""
+    client.answers["workspace/applyEdit"] = lambda params: SILENCE
+    seen = len(client.received)
+    asked = client.begin("workspace/executeCommand", {"command": command, "arguments": arguments})
+    sent = await client.wait_for(
+        lambda message: message.get("method") == "workspace/applyEdit", after=seen
+    )
+    client.cancel(asked)
+    with pytest.raises(LspError, match="ancel"):
+        await client.answer(asked)
+    client.answers["workspace/applyEdit"] = buffers.apply
+    result = buffers.apply(sent["params"])
+    client.send({"jsonrpc": "2.0", "id": sent["id"], "result": result})
+
+
+async def test_a_cancel_comes_too_late_for_what_the_editor_was_sent(
+    open_window: OpenWindow, root: Path
+) -> None:
+    async with open_window(EDIT, DONE) as (client, _):
+        buffers = Buffers(client)
+        uri = buffers.open(root / "shop.py", TEXT)
+        run = (await client.command("composer.edit", "Raise it."))["run"]
+        await cancelled_while_applying(client, buffers, "composer.accept", run)
+        assert buffers.texts[uri] == changed(TEXT, 3, 12)
+        await client.command("composer.undo")
+        assert buffers.texts[uri] == TEXT
+
+
+async def test_a_cancelled_undo_is_done_once(open_window: OpenWindow, root: Path) -> None:
+    async with open_window(EDIT, DONE) as (client, _):
+        buffers = Buffers(client)
+        uri = buffers.open(root / "shop.py", TEXT)
+        run = (await client.command("composer.edit", "Raise it."))["run"]
+        await client.command("composer.accept", run)
+        await cancelled_while_applying(client, buffers, "composer.undo")
+        assert buffers.texts[uri] == TEXT
+        with pytest.raises(LspError, match="there is nothing to undo"):
+            await client.command("composer.undo")
+
+
+@contextmanager
+def locked(path: Path) -> Generator[None]:
+    with path.open("r+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def only_checkpoint(state: Path) -> Path:
+    (path,) = (each for each in state.rglob("*.json") if "checkpoints" in each.parts)
+    return path
+
+
+async def test_a_verdict_that_cannot_be_kept_keeps_nothing_from_being_accepted(
+    open_window: OpenWindow, root: Path
+) -> None:
+    """Another process writes the transcript."""
+    (root / "two.py").write_text(TEXT)
+    async with open_window([edit("shop.py", 3), edit("two.py", 4)], DONE) as (client, _):
+        Buffers(client)
+        done = await client.command("composer.edit", "Raise it.")
+        path = Path((await client.command("composer.transcript", done["run"]))["path"])
+        with locked(path):
+            await client.command("composer.accept", done["run"])
+        assert (root / "two.py").read_text() == changed(TEXT, 4)
+        assert (await client.command("composer.runs"))["runs"][0]["changes"] == []
+
+
+async def test_a_damaged_checkpoint_keeps_nothing_from_being_accepted_and_undone(
+    open_window: OpenWindow, root: Path, directory: Path
+) -> None:
+    async with open_window(EDIT, DONE, [edit("shop.py", 5)], DONE) as (client, _):
+        Buffers(client)
+        first, second = [
+            (await client.command("composer.edit", "Raise it."))["run"] for _ in range(2)
+        ]
+        await client.command("composer.accept", first)
+        checkpoint = only_checkpoint(directory)
+        whole = checkpoint.read_bytes()
+        checkpoint.write_bytes(whole[:20])
+        await client.command("composer.accept", second)
+        await client.command("composer.undo")
+        assert (root / "shop.py").read_text() == changed(TEXT, 3, 12)
+        with pytest.raises(LspError, match="there is nothing to undo"):
+            await client.command("composer.undo")
+        checkpoint.write_bytes(whole)
+        await client.command("composer.undo")
+        assert (root / "shop.py").read_text() == TEXT
