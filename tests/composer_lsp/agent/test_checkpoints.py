@@ -117,6 +117,36 @@ def test_a_file_that_took_a_links_place_and_changed_since_is_kept(
     assert (root / "link.py").read_text() == "plain\nmore\n"
 
 
+def _file_to_folder(workspace: DirectoryWorkspace, changes: ChangeSet) -> None:
+    changes.write(
+        "README.md", asyncio.run(workspace.read(workspace.paths.locate("README.md"))), None
+    )
+    changes.write("README.md/x", Snapshot(file=None), "x\n")
+
+
+def _file_into_folder(workspace: DirectoryWorkspace, changes: ChangeSet) -> None:
+    now = asyncio.run(workspace.read(workspace.paths.locate("README.md")))
+    changes.move("README.md", now, "README/all.md", Snapshot(file=None))
+    changes.write("README.md/x", Snapshot(file=None), "x\n")
+
+
+@pytest.mark.parametrize("act", [_file_to_folder, _file_into_folder])
+def test_a_file_that_became_a_folder_is_a_file_again(
+    workspace: DirectoryWorkspace,
+    checkpoints: Checkpoints,
+    root: Path,
+    act: Callable[[DirectoryWorkspace, ChangeSet], None],
+) -> None:
+    before = tree(root)
+    changes = ChangeSet()
+    act(workspace, changes)
+    checkpoints.save("one", "change it", changes.changes())
+    asyncio.run(workspace.apply(list(changes.changes()), label="change it"))
+    assert (root / "README.md/x").is_file()
+    undo(workspace, checkpoints)
+    assert tree(root) == before
+
+
 def test_git_is_not_touched(
     workspace: DirectoryWorkspace, checkpoints: Checkpoints, root: Path
 ) -> None:
