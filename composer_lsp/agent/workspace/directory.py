@@ -148,6 +148,26 @@ def leaving(paths: Paths, changes: Sequence[FileChange]) -> frozenset[str]:
     return frozenset(paths.locate(path).absolute for path in gone)
 
 
+def trading_places(paths: Paths, changes: Sequence[FileChange]) -> frozenset[str]:
+    """The paths of the changes that put a file in a folder's place, or a folder in a file's."""
+    found: set[str] = set()
+    taken = {each.path: paths.locate(each.path) for each in changes if each.after is not None}
+    left = {
+        each.path: paths.locate(each.moved_from or each.path)
+        for each in changes
+        if each.moved_from or each.after is None
+    }
+    for one, other in ((taken, left), (left, taken)):
+        below: dict[str, list[str]] = {}
+        for path, place in one.items():
+            for folder in _folders_above(place):
+                below.setdefault(folder, []).append(path)
+        for path, place in other.items():
+            if place.absolute in below:
+                found.update([path, *below[place.absolute]])
+    return frozenset(found)
+
+
 def is_emptied(place: Place, leaving: frozenset[str]) -> bool:
     """Whether it is a folder, and all that is in it is taken away."""
     if not _is_folder(place):

@@ -650,3 +650,60 @@ async def test_a_damaged_checkpoint_keeps_nothing_from_being_accepted_and_undone
         checkpoint.write_bytes(whole)
         await client.command("composer.undo")
         assert (root / "shop.py").read_text() == TEXT
+
+
+SWAP: list[tuple[str, Any]] = [
+    ("move_file", {"path": "shop.py", "target": "was/shop.py"}),
+    ("write_file", {"path": "shop.py/new.py", "text": "n = 1\n"}),
+]
+
+
+async def test_a_folder_takes_a_files_place_and_gives_it_back(
+    open_window: OpenWindow, root: Path
+) -> None:
+    (root / "two.py").write_text(TEXT)
+    async with open_window([*SWAP, edit("two.py", 3)], DONE) as (client, _):
+        buffers = Buffers(client)
+        uri = buffers.open(root / "two.py", TEXT)
+        run = (await client.command("composer.edit", "Raise it."))["run"]
+        with pytest.raises(LspError, match="no review can show a file and a folder"):
+            await client.command("composer.accept", run, None, None, {"review": True})
+        await client.command("composer.accept", run)
+        assert (root / "shop.py/new.py").read_text() == "n = 1\n"
+        assert (root / "was/shop.py").read_text() == TEXT
+        assert buffers.texts == {uri: changed(TEXT, 3)}
+        await client.command("composer.undo")
+        assert (root / "shop.py").read_text() == buffers.texts[uri] == TEXT
+
+
+async def test_a_plain_editor_does_not_keep_a_folder_from_taking_a_files_place(
+    open_window: OpenWindow, root: Path
+) -> None:
+    async with open_window(SWAP, DONE, capabilities=PLAIN) as (client, _):
+        run = (await client.command("composer.edit", "Raise it."))["run"]
+        await client.command("composer.accept", run)
+        assert (root / "shop.py/new.py").read_text() == "n = 1\n"
+        await client.command("composer.undo")
+        assert (root / "shop.py").read_text() == TEXT
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("delete_file", {"path": "shop.py"}),
+        ("move_file", {"path": "shop.py", "target": "b.py"}),
+    ],
+    ids=["delete", "move"],
+)
+async def test_what_is_in_a_plain_editor_alone_is_to_be_saved_first(
+    open_window: OpenWindow, root: Path, call: Any
+) -> None:
+    async with open_window([call], DONE, capabilities=PLAIN) as (client, _):
+        client.open((root / "shop.py").as_uri(), TEXT)
+        (root / "shop.py").unlink()
+        run = (await client.command("composer.edit", "Do it."))["run"]
+        with pytest.raises(LspError, match="is in the editor alone, not on the disk; save it"):
+            await client.command("composer.accept", run)
+        (root / "shop.py").write_text(TEXT)
+        await client.command("composer.accept", run)
+        assert not (root / "shop.py").exists()
