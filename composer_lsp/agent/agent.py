@@ -69,8 +69,8 @@ class Agent:
         id: str | None = None,
         past: Sequence[Message] = (),
     ) -> Finished:
-        """`context` (see `context()`): what the run changes is seen in it while it goes on. `id`:
-        the transcript's, a new one by default. `past`: what was said before the request, from
+        """`context` (see `context()`): what the run changes is seen in it while it goes on, and what is
+        in it already was changed before. `id`: the transcript's, a new one by default. `past`: what was said before the request, from
         another request on; the transcript holds it as its first `context`.
         """
         git = await self._git()
@@ -100,6 +100,8 @@ class Agent:
         begun = [system, *past] if past else []
         if begun:
             transcript.add("context", messages=begun)
+        if context.changes:
+            transcript.add_changes(list(context.changes.changes()))
         try:
             outcome = await self.converse(
                 request.mode,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from composer_lsp.agent.agent import Agent, Finished
+from composer_lsp.agent.conversation import missing_results
 from composer_lsp.agent.edits.anchor import AnchorError, carry_over
 from composer_lsp.agent.edits.change_set import FileChange, Snapshot
 from composer_lsp.agent.edits.text_file import TextFile
@@ -19,8 +20,6 @@ from composer_lsp.agent.tools.context import PlanStep, ToolContext
 from composer_lsp.agent.transcript import Transcript
 from composer_lsp.agent.workspace.paths import PathError
 from composer_lsp.agent.workspace.workspace import WorkspaceError
-
-_CUT_OFF = "Error: the run was ended before this call had a result"
 
 
 class ResumeError(Exception):
@@ -78,7 +77,7 @@ async def restore(transcript: Transcript, context: ToolContext, text: str) -> Re
     past = transcript.context
     if len(past) < 2:
         raise ResumeError("the run had not begun; ask again")
-    new = _missing_results(past)
+    new = missing_results(past)
     end = transcript.last("end")
     if not text and not new and end is not None and end["status"] == "finished":
         raise ResumeError("the run has finished; say what to do next")
@@ -98,26 +97,6 @@ def _mode(transcript: Transcript) -> Mode:
     if mode not in get_args(Mode):
         raise ResumeError(f"the run has the mode {mode!r}, which is none; ask again")
     return cast("Mode", mode)
-
-
-def _missing_results(messages: Sequence[Message]) -> list[Message]:
-    """For the calls of the last turn that have no result: a conversation needs one of each."""
-    answered: set[str] = set()
-    for message in reversed(messages):
-        if message["role"] == "tool":
-            answered.add(message["tool_call_id"])
-        else:
-            return [
-                {
-                    "role": "tool",
-                    "tool_call_id": call["id"],
-                    "name": call["function"]["name"],
-                    "content": _CUT_OFF,
-                }
-                for call in message.get("tool_calls", ())
-                if call["id"] not in answered
-            ]
-    return []
 
 
 async def _restore_changes(transcript: Transcript, context: ToolContext) -> dict[str, str]:
