@@ -190,7 +190,7 @@ class Changes:
             turn.begin(sent.label, is_limited=True)
             await self._settle(later)
 
-        self._when_answered(applying, lambda: self._turns.take(settle_later))
+        self._when_answered(applying, lambda: self._turns.take(settle_later), sent.drop)
         if not is_all:
             raise WorkspaceError(_UNANSWERED.format(sent.label))
 
@@ -205,12 +205,16 @@ class Changes:
         return len(made) == len(asked)
 
     def _when_answered(
-        self, applying: "asyncio.Task[None]", then: Callable[[], Coroutine[Any, Any, object]]
+        self,
+        applying: "asyncio.Task[None]",
+        made: Callable[[], Coroutine[Any, Any, object]],
+        refused: Callable[[], Coroutine[Any, Any, object]] | None = None,
     ) -> None:
-        """After it was given up: if it was done nevertheless, do `then`."""
+        """After it was given up. `refused`: what was made on the disk was taken back."""
 
         def answered(task: "asyncio.Task[None]") -> None:
-            if not task.cancelled() and task.exception() is None:
+            then = None if task.cancelled() else refused if task.exception() else made
+            if then is not None:
                 self._turns.started(then()).add_done_callback(self._turns.tell_failure)
 
         applying.add_done_callback(answered)

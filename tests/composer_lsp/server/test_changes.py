@@ -27,6 +27,7 @@ from composer_lsp.server.positions import PositionEncoding
 BEFORE, AFTER = "a = 0\nb = 0\nx = 1\ny = 1\n", "a = 0\nb = 0\nx = 2\ny = 1\n"
 SOON_S = 0.05
 LONG_S = 600.0
+LIMIT_S = 30.0
 
 
 @dataclass
@@ -135,6 +136,10 @@ def scene_of(*roots: Path) -> Scene:
 @pytest.fixture
 async def scene(tmp_path: Path, state: Path) -> Scene:
     return scene_of(tmp_path / "root")
+
+
+def manifests(state: Path) -> list[Path]:
+    return list(state.glob("checkpoints/*/*.json"))
 
 
 async def cancelled(task: "asyncio.Task[None] | asyncio.Task[str]") -> None:
@@ -266,6 +271,26 @@ async def test_what_is_made_after_it_was_given_up_is_accepted(scene: Scene) -> N
     await scene.window.changed.wait()
     assert not run.pending
     assert await undone(scene, changes, "a.py") == "Raise a.py."
+
+
+async def test_what_is_taken_back_after_it_was_given_up_is_not_undone(
+    scene: Scene, state: Path
+) -> None:
+    """The new file was made on the disk."""
+    scene.editor.has_document_changes = False
+    changes, run = scene.changes(answer_limit_s=SOON_S), scene.run("a.py")
+    run.pending.write("new.py", Snapshot(file=None), AFTER)
+    accepting = asyncio.create_task(changes.accept(run))
+    answer = await scene.editor.asked.get()
+    with pytest.raises(WorkspaceError, match="not answered"):
+        await accepting
+    assert [each.path for each in run.pending.changes()] == ["a.py"]
+    answer.set_result("no")
+    async with asyncio.timeout(LIMIT_S):
+        while manifests(state):
+            await asyncio.sleep(0.01)
+    with pytest.raises(RunError, match="nothing to undo"):
+        await changes.undo(scene.workspace)
 
 
 async def test_what_was_accepted_again_meanwhile_is_undone_once(scene: Scene) -> None:
