@@ -6,9 +6,9 @@ from typing import Any
 from acp import helpers
 
 from composer_lsp.acp.client import Update
-from composer_lsp.acp.conversation import answer_of
 from composer_lsp.acp.paths import ClientPaths
 from composer_lsp.acp.updates import Updates, call_kind, call_locations, call_title, shown
+from composer_lsp.agent.conversation import answer_of
 from composer_lsp.agent.transcript import Transcript
 
 

@@ -18,7 +18,6 @@ from composer_lsp.acp.commands import (
     mode_named,
     session_modes,
 )
-from composer_lsp.acp.conversation import Conversation
 from composer_lsp.acp.indexes import Indexes
 from composer_lsp.acp.paths import ClientPaths
 from composer_lsp.acp.prompt import Block, PromptError
@@ -28,6 +27,7 @@ from composer_lsp.acp.session import BusyError, FailedError, NamedModel, Session
 from composer_lsp.acp.tool_servers import McpServer, named_by_client
 from composer_lsp.acp.transport import StdioTransport
 from composer_lsp.agent.checkpoints import CheckpointError
+from composer_lsp.agent.conversation import Conversation
 from composer_lsp.agent.mcp.servers import has_client
 from composer_lsp.agent.prompt.system import Mode
 from composer_lsp.agent.transcript import Transcript, TranscriptError, new_id, transcripts_in

@@ -13,7 +13,6 @@ from acp import schema
 
 from composer_lsp.acp.client import SessionClient
 from composer_lsp.acp.commands import Command, read_command
-from composer_lsp.acp.conversation import Conversation
 from composer_lsp.acp.paths import ClientPaths
 from composer_lsp.acp.prompt import Block, Prompt, read_prompt
 from composer_lsp.acp.questions import Questions
@@ -22,6 +21,7 @@ from composer_lsp.acp.updates import Narrator, Updates
 from composer_lsp.acp.workspace import ClientWorkspace
 from composer_lsp.agent.command_rules import Permissions, RulesFile
 from composer_lsp.agent.configured import configured_agent
+from composer_lsp.agent.conversation import Conversation
 from composer_lsp.agent.edits.change_set import FileChange
 from composer_lsp.agent.mcp.configuration import Named
 from composer_lsp.agent.model import ChatModel

@@ -71,8 +71,8 @@ class Agent:
         id: str | None = None,
         past: Sequence[Message] = (),
     ) -> Finished:
-        """`context` (see `context()`): what the run changes is seen in it while it goes on. `id`:
-        the transcript's, a new one by default. `past`: what was said before the request, from
+        """`context` (see `context()`): what the run changes is seen in it while it goes on, and what is
+        in it already was changed before. `id`: the transcript's, a new one by default. `past`: what was said before the request, from
         another request on; the transcript holds it as its first `context`.
         """
         git = await self._git()
@@ -103,6 +103,8 @@ class Agent:
         begun = [system, *past] if past else []
         if begun:
             transcript.add("context", messages=begun)
+        if context.changes:
+            transcript.add_changes(list(context.changes.changes()))
         try:
             outcome = await self.converse(
                 request.mode,
@@ -200,7 +202,7 @@ class Agent:
 
     async def _messages(self, request: Request, *, leads: bool) -> tuple[Message, Message]:
         """The system's and the request."""
-        rules = await read_rules(self.workspace, request.active_path)
+        rules = await read_rules(self.workspace, request.active_path, request.text)
         if leads:
             return (led_system_message(request.mode, rules), request_message(request))
         names = [self.workspace.paths.at(root, "").path for root in self.workspace.paths.roots]

@@ -122,7 +122,7 @@ class Reply:
 
     @property
     def num_chars(self) -> int:
-        return len(self.written) + sum(len(call.arguments) for call in self.calls)
+        return len(self.written) + sum(len(call.name) + len(call.arguments) for call in self.calls)
 
     @property
     def message(self) -> Message:

@@ -4,9 +4,10 @@ limit, and a finished one with something new to do."""
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from composer_lsp.agent.agent import Agent, Finished
+from composer_lsp.agent.conversation import missing_results
 from composer_lsp.agent.edits.anchor import AnchorError, carry_over
 from composer_lsp.agent.edits.change_set import FileChange, Snapshot
 from composer_lsp.agent.edits.text_file import TextFile
@@ -14,13 +15,11 @@ from composer_lsp.agent.events import EditsEvent, Event, NoticeEvent
 from composer_lsp.agent.ledger import CommandRun
 from composer_lsp.agent.model import Message
 from composer_lsp.agent.prompt.system import Mode
-from composer_lsp.agent.state import digest
+from composer_lsp.agent.state import restore_reads
 from composer_lsp.agent.tools.context import PlanStep, ToolContext
 from composer_lsp.agent.transcript import Transcript
 from composer_lsp.agent.workspace.paths import PathError
 from composer_lsp.agent.workspace.workspace import WorkspaceError
-
-_CUT_OFF = "Error: the run was ended before this call had a result"
 
 
 class ResumeError(Exception):
@@ -54,10 +53,10 @@ async def resume_run(
     Raises: TranscriptError, also where another run writes it, ResumeError.
     """
     transcript = Transcript.read(path)
+    mode = _mode(transcript)
     transcript.on_loss = lambda text: emit(NoticeEvent(text))
     transcript.reopen()
     context = context or agent.context()
-    mode = cast("Mode", transcript.header.mode)
     try:
         restored = await restore(transcript, context, text)
         for name, why in restored.conflicts.items():
@@ -78,12 +77,12 @@ async def restore(transcript: Transcript, context: ToolContext, text: str) -> Re
     past = transcript.context
     if len(past) < 2:
         raise ResumeError("the run had not begun; ask again")
-    new = _missing_results(past)
+    new = missing_results(past)
     end = transcript.last("end")
     if not text and not new and end is not None and end["status"] == "finished":
         raise ResumeError("the run has finished; say what to do next")
     conflicts = await _restore_changes(transcript, context)
-    unread = await _restore_reads(transcript, context)
+    unread = await restore_reads(transcript, context)
     _restore_course(transcript, context)
     told = _told(conflicts, unread, has_commands=bool(context.ledger.commands))
     if told or text or (new or past)[-1]["role"] == "assistant":
@@ -92,24 +91,12 @@ async def restore(transcript: Transcript, context: ToolContext, text: str) -> Re
     return Restored(past=past, new=new, conflicts=conflicts, unread=unread)
 
 
-def _missing_results(messages: Sequence[Message]) -> list[Message]:
-    """For the calls of the last turn that have no result: a conversation needs one of each."""
-    answered: set[str] = set()
-    for message in reversed(messages):
-        if message["role"] == "tool":
-            answered.add(message["tool_call_id"])
-        else:
-            return [
-                {
-                    "role": "tool",
-                    "tool_call_id": call["id"],
-                    "name": call["function"]["name"],
-                    "content": _CUT_OFF,
-                }
-                for call in message.get("tool_calls", ())
-                if call["id"] not in answered
-            ]
-    return []
+def _mode(transcript: Transcript) -> Mode:
+    """Raises: ResumeError."""
+    mode = transcript.header.mode
+    if mode not in get_args(Mode):
+        raise ResumeError(f"the run has the mode {mode!r}, which is none; ask again")
+    return cast("Mode", mode)
 
 
 async def _restore_changes(transcript: Transcript, context: ToolContext) -> dict[str, str]:
@@ -176,22 +163,6 @@ async def _now(path: str, context: ToolContext) -> Snapshot:
 
 def _text(snapshot: Snapshot) -> str | None:
     return snapshot.file.text if snapshot.file else None
-
-
-async def _restore_reads(transcript: Transcript, context: ToolContext) -> list[str]:
-    reads: dict[str, Mapping[str, Any]] = {}
-    for entry in _states(transcript):
-        reads |= entry["reads"]
-    unread: list[str] = []
-    for path, read in reads.items():
-        if not read["lines"]:
-            continue
-        if read["digest"] is None or await digest(context, path) != read["digest"]:
-            unread.append(path)
-            continue
-        for first, last in read["lines"]:
-            context.reads.add(path, first, last, read["num_lines"])
-    return unread
 
 
 def _restore_course(transcript: Transcript, context: ToolContext) -> None:

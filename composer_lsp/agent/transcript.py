@@ -29,6 +29,7 @@ from typing import IO, Any, cast
 
 from composer_lsp.agent.edits.change_set import FileChange
 from composer_lsp.agent.model import Message, Reply
+from composer_lsp.agent.transcript_shape import is_entry, is_header
 
 logger = logging.getLogger(__name__)
 
@@ -97,14 +98,15 @@ class Transcript:
 
     @classmethod
     def read(cls, path: Path) -> "Transcript":
-        """Of a run that was killed, the last line may be half written, and is left out. Raises:
-        TranscriptError."""
+        """Of a run that was killed, the last line may be half written, and is left out. Each line holds
+        what `transcript_shape` says. Raises: TranscriptError."""
         try:
             lines: list[Mapping[str, Any]] = list(_objects(path))
         except OSError as error:
             raise TranscriptError(f"{path} cannot be read: {error.strerror}") from error
         if not lines or lines[0].get("format") != FORMAT:
             raise TranscriptError(f"{path} is no transcript of this version")
+        _check(path, lines)
         names = Header.__dataclass_fields__
         header = Header(**{name: value for name, value in lines[0].items() if name in names})
         return cls(header=header, entries=lines[1:], path=path)
@@ -129,7 +131,9 @@ class Transcript:
             self._lose(error)
             return
         if whole.count(b"\n") != 1 + len(self.entries):
-            self.entries[:] = list(_objects(self.path))[1:]
+            lines = list(_objects(self.path))
+            _check(self.path, lines)
+            self.entries[:] = lines[1:]
 
     @contextmanager
     def held(self) -> Generator[None, None, None]:
@@ -294,6 +298,16 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
+def _check(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Raises: TranscriptError for one that was changed or damaged."""
+    header, *entries = lines
+    if not is_header(header):
+        raise TranscriptError(f"{path} is damaged: line 1 is no header of a run")
+    for number, entry in enumerate(entries, 2):
+        if not is_entry(entry):
+            raise TranscriptError(f"{path} is damaged: line {number} lacks what its kind has")
+
+
 def _objects(path: Path) -> Iterator[dict[str, Any]]:
     with path.open("rb") as file:
         for line in file:
@@ -301,7 +315,7 @@ def _objects(path: Path) -> Iterator[dict[str, Any]]:
                 return
             try:
                 entry: object = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise TranscriptError(f"{path} is no transcript: {error}") from error
             if not isinstance(entry, dict):
                 raise TranscriptError(f"{path} is no transcript: a line holds no object")

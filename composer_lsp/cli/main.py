@@ -43,6 +43,7 @@ class _Command(Protocol):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand and return the process's exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _open_missing_streams()
     try:
         try:
             return _run(arguments)
@@ -75,6 +76,20 @@ def _run(arguments: list[str]) -> int:
     args = parser.parse_args(arguments)
     assert command is not None, "argparse has refused a name that is no subcommand"
     return command.run(args)
+
+
+def _open_missing_streams() -> None:
+    """What a service or a job is started without (`<&-`) is empty, and takes all; the first file that is
+    opened would take its number."""
+    for name, flags, mode in (
+        ("stdin", os.O_RDONLY, "r"),
+        ("stdout", os.O_WRONLY, "w"),
+        ("stderr", os.O_WRONLY, "w"),
+    ):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, flags)
+            os.set_inheritable(descriptor, True)
+            setattr(sys, name, os.fdopen(descriptor, mode))
 
 
 def _drop_output() -> None:

@@ -3,7 +3,7 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,10 +25,30 @@ class _ChoiceError(Exception):
     """No transcript, or several, are meant; the text says which there are."""
 
 
+class _Intermixed(argparse.ArgumentParser):
+    """Takes options between an id and a request, which argparse alone does of all but subcommands."""
+
+    _is_inside = False
+
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        namespace = namespace or argparse.Namespace()
+        if self._is_inside:
+            return super().parse_known_args(args, namespace)
+        self._is_inside = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_inside = False
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = parser.add_subparsers(
+        dest="action", metavar="ACTION", required=True, parser_class=_Intermixed
+    )
     listed = actions.add_parser("list", help="list the runs, the newest first")
-    listed.add_argument("--limit", type=int, default=20, help="runs to list (default: 20)")
+    listed.add_argument("--limit", type=_count, default=20, help="runs to list (default: 20)")
     listed.add_argument("--root", type=Path, help="only runs on this folder")
     show = actions.add_parser("show", help="print a run")
     _add_id(show)
@@ -43,6 +63,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     export = actions.add_parser("export", help="write a run into a file, as Markdown")
     _add_id(export)
     export.add_argument("file", type=Path, help="the file; one that ends in .jsonl gets the JSON")
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"a number from 1 on, not {number}")
+    return number
 
 
 def _add_id(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +118,7 @@ def _line(transcript: "Transcript") -> str:
 def _show(args: argparse.Namespace) -> int:
     path = _path(args.id)
     if args.json:
-        sys.stdout.write(path.read_text())
+        sys.stdout.write(path.read_text(encoding="utf-8", errors="replace"))
     else:
         for line in _markdown(path).split("\n"):
             print(printable(line))
@@ -100,9 +127,11 @@ def _show(args: argparse.Namespace) -> int:
 
 def _export(args: argparse.Namespace) -> int:
     path = _path(args.id)
-    text = path.read_text() if args.file.suffix == ".jsonl" else _markdown(path)
-    # A file's name or text can hold bytes that are no text.
-    args.file.write_bytes(text.encode("utf-8", "replace"))
+    if args.file.suffix == ".jsonl":
+        args.file.write_bytes(path.read_bytes())
+    else:
+        # A file's name or text can hold bytes that are no text.
+        args.file.write_bytes(_markdown(path).encode("utf-8", "replace"))
     return 0
 
 
@@ -145,12 +174,14 @@ def _path(id: str) -> Path:
     paths = _paths()
     if id == "last" and paths:
         return paths[0]
-    found = [path for path in paths if path.stem.startswith(id)]
+    found = [path for path in paths if id and path.stem.startswith(id)]
     exact = [path for path in found if path.stem == id]
     if len(exact or found) == 1:
         return (exact or found)[0]
     if not found:
-        raise _ChoiceError(f"there is no run {id}; `composer-lsp transcript list` lists them")
+        raise _ChoiceError(
+            f"there is no run {id or repr(id)}; `composer-lsp transcript list` lists them"
+        )
     names = ", ".join(path.stem for path in found[:5])
     raise _ChoiceError(f"{len(found)} runs begin with {id}: {names}; give more of the id")
 

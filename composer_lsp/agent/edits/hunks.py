@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 
 from composer_lsp.agent.edits.lines import split_lines
+from composer_lsp.agent.edits.matching import gaps
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,12 +26,9 @@ class Hunk:
 def find_hunks(old: str, new: str) -> list[Hunk]:
     """In the order of their lines; never adjacent to each other."""
     old_lines, new_lines = split_lines(old), split_lines(new)
-    # autojunk would take every frequent line of a long file for noise.
-    matcher = SequenceMatcher(None, old_lines, new_lines, autojunk=False)
     return [
         Hunk(start=i1, end=i2, old=tuple(old_lines[i1:i2]), new=tuple(new_lines[j1:j2]))
-        for tag, i1, i2, j1, j2 in _trimmed(matcher, old_lines, new_lines)
-        if tag != "equal"
+        for i1, i2, j1, j2 in gaps(old_lines, new_lines)
     ]
 
 
@@ -48,23 +45,3 @@ def without_hunks(old: str, new: str, rejected: Collection[int]) -> str:
     """`new` with some of `find_hunks(old, new)`, by their number, undone."""
     kept = [hunk for number, hunk in enumerate(find_hunks(old, new)) if number not in rejected]
     return apply_hunks(old, kept)
-
-
-_Opcode = tuple[str, int, int, int, int]
-
-
-def _trimmed(
-    matcher: "SequenceMatcher[str]", old: Sequence[str], new: Sequence[str]
-) -> list[_Opcode]:
-    """What both begin and end with, which SequenceMatcher may cut in two, is left out first."""
-    head = 0
-    while head < min(len(old), len(new)) and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    matcher.set_seqs(old[head : len(old) - tail], new[head : len(new) - tail])
-    return [
-        (tag, i1 + head, i2 + head, j1 + head, j2 + head)
-        for tag, i1, i2, j1, j2 in matcher.get_opcodes()
-    ]

@@ -48,6 +48,8 @@ class Cursor:
         """Nothing comes behind the text."""
         self.begun: tuple[str, int] | None = None
         """The name of the offered tool whose call has begun for certain, and where its arguments do."""
+        self.num_searched = 0
+        """Characters that were gone through for the end of something, however far away it may be."""
 
     def begin(self, name: str) -> None:
         self.begun = (name, self.at)
@@ -92,6 +94,7 @@ class Cursor:
     def until(self, literal: str) -> str:
         """Goes behind the literal, and gives what stands before it."""
         end = self.text.find(literal, self.at)
+        self.num_searched += (len(self.text) if end < 0 else end) - self.at
         if end < 0:
             raise More
         found = self.text[self.at : end]
@@ -112,5 +115,7 @@ class Cursor:
                 depth += 1 if part in "{[" else -1
             if depth == 0:
                 self.at = match.end()
+                self.num_searched += self.at - start
                 return self.text[start : self.at]
+        self.num_searched += len(self.text) - start
         raise More

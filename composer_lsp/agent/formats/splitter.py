@@ -50,6 +50,9 @@ _CODE_SIGN = re.compile(r"[`\n]")
 _SPACE = re.compile(r"\s*")
 _PATIENCE = 64
 """An unfinished call is read again when it has grown by one part in so many."""
+_MAX_SEARCHED_IN_VAIN = 4_000_000
+"""Characters that were gone through for the ends of what was no call after all: several times the
+longest answer. Behind that all is text."""
 
 
 class Splitter:
@@ -63,6 +66,8 @@ class Splitter:
         self._num_wanted = 0
         """Characters that have to come before an unfinished call is read again."""
         self._resume_at = 0
+        self._num_searched = 0
+        """Characters, in vain."""
         self._markdown = Markdown()
         """Of the text that was released."""
         self._is_start = True
@@ -118,7 +123,7 @@ class Splitter:
             at = self._resume_at
             self._num_wanted = (len(self._held) - at) // _PATIENCE
         self._held = self._held[at:]
-        return pieces
+        return _joined(pieces)
 
     def _next_sign(self, at: int) -> int:
         if self._is_start and (match := re.compile(r"\s*(?=t)").match(self._held, at)):
@@ -152,12 +157,15 @@ class Splitter:
     def _call(self, at: int, pieces: list[str | WrittenCall], *, is_whole: bool) -> int | None:
         """Reads a call, and gives where it ends. Raises: More."""
         for reader in self._readers(self._held[at]):
+            if self._num_searched > _MAX_SEARCHED_IN_VAIN:
+                return None
             cursor = Cursor(self._held, at, is_whole=is_whole)
             try:
                 found = reader(cursor, self._offered)
             except (NoCall, More) as verdict:
                 if isinstance(verdict, More) and not is_whole:
                     raise
+                self._num_searched += cursor.num_searched
                 if cursor.begun is not None:
                     name, start = cursor.begun
                     if not self._is_meant(at, [name], len(self._held), is_whole=is_whole):
@@ -171,6 +179,7 @@ class Splitter:
             if not isinstance(found, Hidden):
                 names = [call.name for call in found]
                 if not self._is_meant(at, names, cursor.at, is_whole=is_whole):
+                    self._num_searched += cursor.num_searched
                     continue
                 pieces += found
                 self._has_calls = True
@@ -242,3 +251,16 @@ class Splitter:
         self._is_start = self._is_start and not text.strip()
         self._markdown.add(text)
         return [] if self._has_calls else [text]
+
+
+def _joined(pieces: Sequence[str | WrittenCall]) -> list[str | WrittenCall]:
+    """With text that follows text in one piece."""
+    joined: list[str | WrittenCall] = []
+    texts: list[str] = []
+    for piece in pieces:
+        if isinstance(piece, str):
+            texts.append(piece)
+            continue
+        joined += ["".join(texts), piece] if texts else [piece]
+        texts.clear()
+    return [*joined, "".join(texts)] if texts else joined

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from composer_lsp.agent.model import Message
 from composer_lsp.agent.prompt.rules import RulesFile
+from composer_lsp.agent.prompt.system import instructions
 
 _WRITE = """\
 You change the user's code. Answer with code alone: each function or class that you change or add, its
@@ -30,7 +31,7 @@ class Prompt:
     pieces: Sequence[str]
     """Code under its path, what matters most last."""
     example: str = ""
-    """How a test of this project begins."""
+    """A test of this project."""
     tried: str = ""
     """What it wrote before."""
     problem: str = ""
@@ -38,14 +39,13 @@ class Prompt:
 
     @property
     def messages(self) -> list[Message]:
-        rules = (f"The project's instructions, {each.path}:\n{each.text}" for each in self.rules)
-        asked = [f"A test of this project begins so:\n{self.example}"] if self.example else []
+        asked = [f"This is how another test looks here:\n{self.example}"] if self.example else []
         asked += self.pieces
         if self.tried:
             asked.append(f"This was tried, and is wrong:\n\n{self.tried}")
         asked += [self.problem] if self.problem else []
         asked.append(f"{self.request}\n\nLeave out what was wrong." if self.tried else self.request)
         return [
-            {"role": "system", "content": "\n\n".join([_WRITE, *rules])},
+            {"role": "system", "content": "\n\n".join([_WRITE, *instructions(self.rules)])},
             {"role": "user", "content": "\n\n".join(asked)},
         ]

@@ -124,7 +124,9 @@ class LedRun(AgentRun):
         example = await example_of_a_test(self._context, request) if self._mode == "test" else None
         return Prompt(
             request=request,
-            rules=await read_rules(self._context.workspace, next(reversed(self._code.paths), "")),
+            rules=await read_rules(
+                self._context.workspace, next(reversed(self._code.paths), ""), request
+            ),
             pieces=self._code.pieces,
             example=piece(*example) if example else "",
             problem=failing,

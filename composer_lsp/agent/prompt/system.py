@@ -88,7 +88,7 @@ def system_message(mode: Mode, rules: Sequence[RulesFile], roots: Sequence[str])
     parts = [_ALWAYS, _MODES[mode]]
     if len(roots) > 1:
         parts.append(f"The workspace has the folders {', '.join(roots)}; paths begin with them.")
-    parts += [f"The project's instructions, {each.path}:\n{each.text}" for each in reversed(rules)]
+    parts += instructions(rules)
     return {"role": "system", "content": "\n\n".join(parts)}
 
 
@@ -97,8 +97,19 @@ def led_system_message(mode: Mode, rules: Sequence[RulesFile]) -> Message:
     if mode in CHANGING:
         return {"role": "system", "content": _LED}
     parts = [_LED_ASK if mode == "ask" else _LED_PLAN]
-    parts += [f"The project's instructions, {each.path}:\n{each.text}" for each in reversed(rules)]
+    parts += instructions(rules)
     return {"role": "system", "content": "\n\n".join(parts)}
+
+
+def instructions(rules: Sequence[RulesFile]) -> Sequence[str]:
+    """The nearest first."""
+    parts = [f"The project's instructions, {each.path}:\n{each.text}" for each in rules]
+    if len(parts) > 1:
+        parts.insert(
+            0,
+            "Of the project's instructions the nearest come first; where they differ, those hold.",
+        )
+    return parts
 
 
 def request_message(request: Request) -> Message:

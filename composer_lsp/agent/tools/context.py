@@ -13,6 +13,8 @@ from composer_lsp.agent.run_commands import RunCommands
 from composer_lsp.agent.workspace.paths import IgnoredError, PathError, Place
 from composer_lsp.agent.workspace.workspace import CodeIndex, Workspace
 
+_MAX_FOLDERS = 200
+"""That a file may lie in; each of them is looked into before a path is used."""
 PlanState = Literal["todo", "doing", "done"]
 
 
@@ -59,6 +61,8 @@ class ToolContext:
     async def entry(self, path: str) -> Place:
         """As `place`, but of a link itself: what is deleted or moved is the link."""
         place = self.workspace.paths.locate(path)
+        if (num := place.relative.count("/")) > _MAX_FOLDERS:
+            raise PathError(f"no file lies in {num:,} folders: {path[:100]}…")
         try:
             await asyncio.to_thread(self.workspace.paths.check, place)
         except IgnoredError as error:

@@ -3,11 +3,13 @@
 import asyncio
 import re
 import textwrap
+from collections.abc import Sequence
 from typing import Annotated
 
 from composer_lsp.agent.checks.syntax import syntax_problem
 from composer_lsp.agent.edits.change_set import EditError, FileChange
 from composer_lsp.agent.edits.definitions import DefinitionError, put_definitions
+from composer_lsp.agent.edits.hunks import Hunk, find_hunks
 from composer_lsp.agent.edits.lines import split_lines
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.edit import changed_lines
@@ -93,10 +95,16 @@ async def write_code(
         where = f"line {problem.line} of the code: {problem.message}"
         raise ToolError(f"{place.path} was not changed: {where}")
     try:
-        text = put_definitions(place.path, file.text, code)
+        text, hunks = await asyncio.to_thread(_put, place.path, file.text, code)
     except DefinitionError as error:
         raise ToolError(f"{place.path} was not changed: {error}") from error
     if text == file.text:
         return f"{place.path} holds this code already."
     context.write(place.path, snapshot, text)
-    return changed_lines(context, place.path, file.text, text)
+    return changed_lines(context, place.path, hunks, text)
+
+
+def _put(path: str, text: str, code: str) -> tuple[str, Sequence[Hunk]]:
+    """The new text, and where it differs. Raises: DefinitionError."""
+    changed = put_definitions(path, text, code)
+    return changed, find_hunks(text, changed)

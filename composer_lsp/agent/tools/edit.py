@@ -1,12 +1,13 @@
 """Tools that change files. They stage: nothing is written before the run's changes are applied."""
 
+import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from composer_lsp.agent.edits.hunks import find_hunks
+from composer_lsp.agent.edits.hunks import Hunk, find_hunks
 from composer_lsp.agent.edits.lines import split_lines
 from composer_lsp.agent.edits.replace import ReplaceError, Replacement, replace, with_ends_of
 from composer_lsp.agent.tools.context import ToolContext
@@ -42,16 +43,16 @@ async def _edit(context: ToolContext, path: str, edits: Sequence[Edit]) -> str:
         raise ToolError(f"there is no file {place.path}; write_file creates one")
     if not edits:
         raise ToolError("edits is empty")
+    snapshot = await context.snapshot(place)
     try:
         replacements = [
             Replacement(old=each.old, new=each.new, everywhere=each.everywhere) for each in edits
         ]
-        text = replace(file.text, replacements)
+        text, hunks = await asyncio.to_thread(_replaced, file.text, replacements)
     except ReplaceError as error:
         raise ToolError(f"{place.path} was not changed: {error}") from error
-    snapshot = await context.snapshot(place)
     context.write(place.path, snapshot, text)
-    return changed_lines(context, place.path, file.text, text)
+    return changed_lines(context, place.path, hunks, text)
 
 
 @tool(only_reads=False)
@@ -73,7 +74,7 @@ async def write_file(
         )
     snapshot = await context.snapshot(place)
     before = file.text if file else ""
-    changed = with_ends_of(before, text) if before else text
+    changed = await asyncio.to_thread(with_ends_of, before, text) if before else text
     if before == changed and file is not None:
         raise ToolError(f"{place.path} holds this text already")
     context.write(place.path, snapshot, changed)
@@ -128,14 +129,20 @@ def _check_folders(context: ToolContext, place: Place) -> None:
             raise ToolError(f"{place.path} cannot be made: it is a folder, since {path} is to be")
 
 
-def changed_lines(context: ToolContext, path: str, before: str, after: str) -> str:
+def _replaced(text: str, replacements: Sequence[Replacement]) -> tuple[str, Sequence[Hunk]]:
+    """The new text, and where it differs. Raises: ReplaceError."""
+    changed = replace(text, replacements)
+    return changed, find_hunks(text, changed)
+
+
+def changed_lines(context: ToolContext, path: str, hunks: Sequence[Hunk], after: str) -> str:
     """Those of an edit as they are now, with their numbers: what the next edit starts from."""
     lines = split_lines(after)
     was_whole = context.reads.is_whole(path)
     context.reads.forget(path)
     shown: list[str] = []
     offset = 0
-    for hunk in find_hunks(before, after):
+    for hunk in hunks:
         first = hunk.start + offset + 1
         last = first + len(hunk.new) - 1
         offset += hunk.offset

@@ -20,6 +20,7 @@ from composer_lsp.agent.workspace.entries import (
     missing_folders,
     mode_of,
     remove_folder,
+    remove_folders,
     write,
 )
 from composer_lsp.agent.workspace.paths import Paths, Place
@@ -54,16 +55,20 @@ class DirectoryWorkspace:
         return ()
 
     async def apply(self, changes: Sequence[FileChange], *, label: str) -> None:
-        await asyncio.to_thread(self._apply, changes)
+        """Cancelled: nothing was changed."""
+        async with self.applied(changes):
+            pass
 
     @asynccontextmanager
     async def applied(self, changes: Sequence[FileChange]) -> AsyncGenerator[None]:
-        """The same, taken back if the block raises. Raises: as `apply`."""
-        done = await asyncio.to_thread(self._apply, changes)
+        """The same, taken back if the block raises or is cancelled. Raises: as `apply`."""
+        applying = asyncio.ensure_future(asyncio.to_thread(self._apply, changes))
         try:
+            # A thread goes on when it is cancelled.
+            await asyncio.shield(applying)
             yield
-        except Exception:
-            await asyncio.to_thread(_restore, done)
+        except BaseException:
+            await asyncio.to_thread(_restore, await applying)
             raise
 
     def _apply(self, changes: Sequence[FileChange]) -> "Sequence[_Former]":
@@ -71,7 +76,9 @@ class DirectoryWorkspace:
         modes = {change.path: change.mode for change in changes}
         done: list[_Former] = []
         try:
-            for place, content in writes.items():
+            for place, content in _in_order(writes):
+                if content is not None and _is_folder(place):
+                    remove_folders(place)
                 done.append(_Former.of(place))
                 write(place, content, modes.get(place.path))
         except OSError as error:
@@ -109,6 +116,69 @@ def _restore(done: Sequence[_Former]) -> None:
     for former in reversed(done):
         with suppress(OSError):
             former.restore()
+
+
+def _in_order(writes: Mapping[Place, Content]) -> list[tuple[Place, Content]]:
+    """What must wait for a file to leave, as the folder or in the folder of its place, comes last."""
+    leaving = {place.absolute for place, content in writes.items() if content is None}
+
+    def rank(each: tuple[Place, Content]) -> int:
+        place, content = each
+        if content is None:
+            return 1
+        return 2 if _is_folder(place) or not leaving.isdisjoint(_folders_above(place)) else 0
+
+    return sorted(writes.items(), key=rank)
+
+
+def _is_folder(place: Place) -> bool:
+    return link_at(place) is None and os.path.isdir(place.absolute)  # noqa: PTH112
+
+
+def _folders_above(place: Place) -> set[str]:
+    names = place.relative.split("/")[:-1]
+    return {os.path.join(place.root, *names[: at + 1]) for at in range(len(names))}  # noqa: PTH118
+
+
+def leaving(paths: Paths, changes: Sequence[FileChange]) -> frozenset[str]:
+    """The absolute paths of the files that are taken away, deleted or moved."""
+    gone = {
+        each.moved_from or each.path for each in changes if each.moved_from or each.after is None
+    }
+    return frozenset(paths.locate(path).absolute for path in gone)
+
+
+def trading_places(paths: Paths, changes: Sequence[FileChange]) -> frozenset[str]:
+    """The paths of the changes that put a file in a folder's place, or a folder in a file's."""
+    found: set[str] = set()
+    taken = {each.path: paths.locate(each.path) for each in changes if each.after is not None}
+    left = {
+        each.path: paths.locate(each.moved_from or each.path)
+        for each in changes
+        if each.moved_from or each.after is None
+    }
+    for one, other in ((taken, left), (left, taken)):
+        below: dict[str, list[str]] = {}
+        for path, place in one.items():
+            for folder in _folders_above(place):
+                below.setdefault(folder, []).append(path)
+        for path, place in other.items():
+            if place.absolute in below:
+                found.update([path, *below[place.absolute]])
+    return frozenset(found)
+
+
+def is_emptied(place: Place, leaving: frozenset[str]) -> bool:
+    """Whether it is a folder, and all that is in it is taken away."""
+    if not _is_folder(place):
+        return False
+    inside = [
+        os.path.join(folder, name)  # noqa: PTH118
+        for folder, folders, files in os.walk(place.absolute)
+        for name in (*files, *folders)
+        if name in files or os.path.islink(os.path.join(folder, name))  # noqa: PTH114, PTH118
+    ]
+    return bool(inside) and leaving.issuperset(inside)
 
 
 def _data(place: Place) -> bytes | None:
@@ -156,13 +226,17 @@ def planned(paths: Paths, changes: Sequence[FileChange]) -> dict[Place, Content]
     """
     writes: dict[Place, Content] = {}
     conflicts = refused(paths, changes)
+    gone = leaving(paths, changes)
     for change in changes:
         place = paths.locate(change.path)
         source = paths.locate(change.moved_from) if change.moved_from else place
         try:
-            content: Content = _carried(change, source)
+            is_free = is_emptied(place, gone)
+            content: Content = (
+                change.data() if is_free and source == place else _carried(change, source)
+            )
             if source != place:
-                if read_bytes(place) is not None:
+                if not is_free and read_bytes(place) is not None:
                     raise AnchorError("it exists by now")
                 writes[source] = None
                 content = _moved_link(source, place) or content

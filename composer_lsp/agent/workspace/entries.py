@@ -84,6 +84,13 @@ def remove_folder(place: Place) -> None:
         os.rmdir(name, dir_fd=folder)
 
 
+def remove_folders(place: Place) -> None:
+    """A folder, and those in it. Raises: OSError if anything else is in them."""
+    for folder, _, _ in os.walk(place.absolute, topdown=False):
+        relative = os.path.relpath(folder, place.root).replace(os.sep, "/")
+        remove_folder(Place(place.root, relative, relative))
+
+
 @contextmanager
 def _folder_of(place: Place, *, makes: bool) -> Generator[tuple[int | None, str]]:
     """The folder's descriptor, and the name in it; where the system has no such descriptors, None

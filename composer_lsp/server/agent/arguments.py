@@ -25,6 +25,8 @@ class Options:
     """None: those that are known of the document."""
     plan: str | None = None
     """A run whose plan is to be carried out."""
+    continues: str | None = None
+    """A run that has ended, and goes on with this request."""
     is_detached: bool = False
     """Answered when the run has begun; its end is shown by messages."""
 
@@ -46,6 +48,7 @@ def read_options(name: str, arguments: Sequence[Any], position: int = 1) -> Opti
         token=token,
         diagnostics=_diagnostics(fields.get("diagnostics")),
         plan=_string(fields, "plan"),
+        continues=_string(fields, "continue"),
         is_detached=flag(fields, "detached"),
     )
 
@@ -90,7 +93,7 @@ def _range(chosen: Any) -> types.Range | None:
             types.Position(int(chosen[name]["line"]), int(chosen[name]["character"]))
             for name in ("start", "end")
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise JsonRpcInvalidParams(f"range is an LSP range, not {chosen!r}") from error
     if min(start.line, start.character, end.line, end.character) < 0:
         raise JsonRpcInvalidParams(f"range is an LSP range, not {chosen!r}")

@@ -1,29 +1,47 @@
 """What a window's runs changed, on its way into the editor and back."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import replace
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
 
 from composer_inference.environment import state_dir
+from composer_lsp.agent.edits.anchor import AnchorError, carry_over
 from composer_lsp.agent.edits.change_set import FileChange, Snapshot
-from composer_lsp.agent.transcript import new_id
+from composer_lsp.agent.transcript import TranscriptError, new_id
 from composer_lsp.agent.window_checkpoints import WindowCheckpoints
 from composer_lsp.agent.workspace.directory import read_snapshot
 from composer_lsp.agent.workspace.workspace import WorkspaceError
 from composer_lsp.server.agent.host import AgentHost
+from composer_lsp.server.agent.turns import ANSWER_LIMIT_S, TURN_LIMIT_S, Turn, Turns
 from composer_lsp.server.agent.window_run import Run, RunError
 from composer_lsp.server.agent.workspace import EditorWorkspace
 
+logger = logging.getLogger(__name__)
+
 _SAVED = "They are saved"
 _NOT_SAVED = "Do not run it"
+_UNANSWERED = (
+    "the editor has not answered whether it made the changes of “{}”; what it made of them counts, and "
+    "the rest can be tried again"
+)
 
 
 class Changes:
-    """One application at a time. Event loop only."""
+    """One at a time is made. Event loop only."""
 
-    def __init__(self, host: AgentHost) -> None:
+    def __init__(
+        self,
+        host: AgentHost,
+        *,
+        answer_limit_s: float = ANSWER_LIMIT_S,
+        turn_limit_s: float = TURN_LIMIT_S,
+    ) -> None:
+        """Limits: as `Turns` has them."""
         self._host = host
-        self._applying = asyncio.Lock()
+        self._turns = Turns(host.log, answer_limit_s=answer_limit_s, turn_limit_s=turn_limit_s)
 
     async def accept(
         self,
@@ -36,27 +54,27 @@ class Changes:
         """Apply what a run changed, or one file of it, or some of its hunks, by number or id.
         `review`: the editor asks the user of each change; what he leaves out stays pending. None: as
         the settings say, but for hunks, which he has looked at, and for editors that cannot.
+        Cancelled: what was sent to the editor already is accepted when it answers.
 
         Raises: RunError, WorkspaceError, TextError.
         """
-        async with self._applying:
-            if review is None:
+
+        async def doing(turn: Turn) -> None:
+            is_reviewed = review
+            if is_reviewed is None:
                 is_set = self._host.settings.agent.review
-                review = is_set and hunks is None and run.workspace.can_confirm
-            if review and hunks is not None:
+                is_reviewed = is_set and hunks is None and run.workspace.can_confirm
+            if is_reviewed and hunks is not None:
                 raise RunError("a review is of whole files; the editor asks of each change")
             changes, numbers = run.chosen(path, hunks)
             if not changes:
                 what = f"change of {path}" if path else "change"
                 raise RunError(f"the run {run.id} has no {what} to accept")
-            applied = await self._apply(run, changes, review=review)
-            for change in changes:
-                run.pending.reject(change.path, numbers)
-                if not review:
-                    run.note_verdict(change, accepted=True)
-            if review:
-                await self._keep_left_out(run, applied)
-        self._host.pending_changed()
+            await self._apply(turn, run, changes, numbers, review=is_reviewed)
+            if not is_reviewed:
+                self._note(run, changes, accepted=True)
+
+        await self._turns.take(doing)
 
     def reject(
         self, run: Run, path: str | None = None, hunks: Sequence[int | str] | None = None
@@ -65,31 +83,42 @@ class Changes:
         changes, numbers = run.chosen(path, hunks)
         for change in changes:
             run.pending.reject(change.path, numbers)
-            run.note_verdict(change, accepted=False)
+        self._note(run, changes, accepted=False)
         self._host.pending_changed()
 
     async def undo(self, workspace: EditorWorkspace) -> str:
         """Take back what was accepted last; what it was. Raises: RunError, CheckpointError,
         WorkspaceError."""
-        async with self._applying:
+
+        async def doing(turn: Turn) -> str:
             checkpoints = WindowCheckpoints(workspace.paths, state_dir())
             last = await asyncio.to_thread(checkpoints.last)
             if last is None:
                 raise RunError("there is nothing to undo")
             changes = await asyncio.to_thread(checkpoints.reversed, last.id)
-            await workspace.apply(changes, label=f"Undo: {last.label}")
+            label = f"Undo: {last.label}"
+            carried = await workspace.carried_over(changes)
+            turn.begin(label, is_limited=True)
+            applying = self._turns.started(workspace.apply(carried, label=label))
+            if not await turn.answered(applying):
+                self._when_answered(applying, lambda: asyncio.to_thread(checkpoints.drop, last.id))
+                if len(await _made_by_us(workspace, carried)) < len(carried):
+                    raise WorkspaceError(_UNANSWERED.format(label))
             await asyncio.to_thread(checkpoints.drop, last.id)
-        self._host.pending_changed()
-        return last.label
+            self._host.pending_changed()
+            return last.label
+
+        return await self._turns.take(doing)
 
     async def apply_pending(self, run: Run) -> None:
         """For a command that sees the disk alone. An editor changes its buffers, and only the user
         saves them. Raises: WorkspaceError."""
-        async with self._applying:
+
+        async def doing(turn: Turn) -> Sequence[FileChange]:
             changes = list(run.pending.changes())
-            applied = await self._apply(run, changes, review=False)
-            for change in changes:
-                run.pending.reject(change.path)
+            return await self._apply(turn, run, changes, None, review=False)
+
+        applied = await self._turns.take(doing)
         while unsaved := await self._unsaved(run, applied):
             question = f"Save {', '.join(unsaved)}, so that the command sees the changes."
             if await self._host.ask(question, _SAVED, _NOT_SAVED) != _SAVED:
@@ -105,38 +134,98 @@ class Changes:
         return found
 
     async def _apply(
-        self, run: Run, changes: Sequence[FileChange], *, review: bool
+        self,
+        turn: Turn,
+        run: Run,
+        changes: Sequence[FileChange],
+        numbers: frozenset[int] | None,
+        *,
+        review: bool,
     ) -> Sequence[FileChange]:
-        """With a checkpoint of it; what was asked of the editor."""
+        """With a checkpoint of it, and pending no longer; what was asked of the editor. `numbers`: as
+        `Run.chosen` has them."""
         carried = await run.workspace.carried_over(changes)
         label = run.request.text.split("\n", 1)[0][:60]
-        checkpoint = new_id()
-        checkpoints = WindowCheckpoints(run.workspace.paths, state_dir())
-        await asyncio.to_thread(checkpoints.save, checkpoint, label, carried)
+        sent = _Sent(
+            run=run,
+            label=label,
+            changes=changes,
+            carried=carried,
+            numbers=numbers,
+            checkpoint=new_id(),
+            checkpoints=WindowCheckpoints(run.workspace.paths, state_dir()),
+        )
+        turn.begin(label, is_limited=not review)
         try:
-            await run.workspace.apply(
-                carried, label=f"Composer: {label}", needs_confirmation=review
+            await sent.keep(carried)
+            applying = self._turns.started(
+                run.workspace.apply(carried, label=f"Composer: {label}", needs_confirmation=review)
             )
-        except BaseException:
-            await asyncio.to_thread(checkpoints.drop, checkpoint)
+            is_answered = await turn.answered(applying)
+        except Exception:
+            await sent.drop()
             raise
-        if review:
-            made = await self._made(run, carried)
-            await asyncio.to_thread(checkpoints.drop, checkpoint)
-            if made:
-                await asyncio.to_thread(checkpoints.save, checkpoint, label, made)
+        if not is_answered:
+            await self._settle_unanswered(sent, applying)
+        elif review:
+            await sent.drop()
+            await sent.keep(await _made(run.workspace, carried))
+            for change in changes:
+                run.pending.reject(change.path, numbers)
+            await self._keep_left_out(run, carried)
+        else:
+            for change in changes:
+                run.pending.reject(change.path, numbers)
+        self._host.pending_changed()
         return carried
 
-    async def _made(self, run: Run, asked: Sequence[FileChange]) -> list[FileChange]:
-        """What of the changes the user let happen."""
-        made: list[FileChange] = []
-        for change in asked:
-            now = await run.workspace.read(run.workspace.paths.locate(change.path))
-            text = now.file.text if now.file else None
-            was = None if change.before is None else change.before.text
-            if text != was or (change.moved_from and now.file is not None):
-                made.append(replace(change, after=text))
-        return made
+    async def _settle_unanswered(self, sent: "_Sent", applying: "asyncio.Task[None]") -> None:
+        """What was made nevertheless counts as accepted, and so does what is made later. Raises:
+        WorkspaceError for the rest."""
+        await sent.drop()
+        is_all = await self._settle(sent)
+        later = replace(sent, checkpoint=new_id())
+
+        async def settle_later(turn: Turn) -> None:
+            turn.begin(sent.label, is_limited=True)
+            await self._settle(later)
+
+        self._when_answered(applying, lambda: self._turns.take(settle_later), sent.drop)
+        if not is_all:
+            raise WorkspaceError(_UNANSWERED.format(sent.label))
+
+    async def _settle(self, sent: "_Sent") -> bool:
+        """Of what is pending still, by what the files are now; whether all was made."""
+        asked = [each for each in sent.carried if sent.is_pending(each.path)]
+        made = await _made_by_us(sent.run.workspace, asked)
+        await sent.keep(made)
+        for change in made:
+            sent.run.pending.reject(change.path, sent.numbers)
+        self._host.pending_changed()
+        return len(made) == len(asked)
+
+    def _when_answered(
+        self,
+        applying: "asyncio.Task[None]",
+        made: Callable[[], Coroutine[Any, Any, object]],
+        refused: Callable[[], Coroutine[Any, Any, object]] | None = None,
+    ) -> None:
+        """After it was given up. `refused`: what was made on the disk was taken back."""
+
+        def answered(task: "asyncio.Task[None]") -> None:
+            then = None if task.cancelled() else refused if task.exception() else made
+            if then is not None:
+                self._turns.started(then()).add_done_callback(self._turns.tell_failure)
+
+        applying.add_done_callback(answered)
+
+    def _note(self, run: Run, changes: Sequence[FileChange], *, accepted: bool) -> None:
+        """In the run's transcript, as far as it can be written."""
+        for change in changes:
+            try:
+                run.note_verdict(change, accepted=accepted)
+            except (OSError, TranscriptError) as error:
+                logger.warning("the verdict on %s is not kept: %s", change.path, error)
 
     async def _keep_left_out(self, run: Run, asked: Sequence[FileChange]) -> None:
         """What the user left out in a review is pending still."""
@@ -148,6 +237,69 @@ class Changes:
             elif text != change.after:
                 left = replace(change, before=now.file, version=now.version)
                 run.pending.add(left if change.moved_from is None else _unmoved(left, now))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Sent:
+    """What of a run's changes the editor was asked to make."""
+
+    run: Run
+    label: str
+    changes: Sequence[FileChange]
+    carried: Sequence[FileChange]
+    """The same, made to what the files were then."""
+    numbers: frozenset[int] | None
+    checkpoint: str
+    checkpoints: WindowCheckpoints
+
+    async def keep(self, made: Sequence[FileChange]) -> None:
+        """Raises: OSError, TextError."""
+        if made:
+            await asyncio.to_thread(self.checkpoints.save, self.checkpoint, self.label, made)
+
+    async def drop(self) -> None:
+        await asyncio.to_thread(self.checkpoints.drop, self.checkpoint)
+
+    def is_pending(self, path: str) -> bool:
+        pending = self.run.pending.only(path, self.numbers).changes()
+        return any(each in self.changes for each in pending)
+
+
+async def _made(workspace: EditorWorkspace, asked: Sequence[FileChange]) -> list[FileChange]:
+    """What of the changes the user let happen."""
+    made: list[FileChange] = []
+    for change in asked:
+        now = await workspace.read(workspace.paths.locate(change.path))
+        text = now.file.text if now.file else None
+        was = None if change.before is None else change.before.text
+        if text != was or (change.moved_from and now.file is not None):
+            made.append(replace(change, after=text))
+    return made
+
+
+async def _made_by_us(workspace: EditorWorkspace, asked: Sequence[FileChange]) -> list[FileChange]:
+    """What of the changes has happened, whatever else the user changed meanwhile."""
+    made: list[FileChange] = []
+    for change in asked:
+        now = (await workspace.read(workspace.paths.locate(change.path))).file
+        if now is None or change.after is None:
+            is_made = now is None and change.after is None
+        elif change.before is None or change.moved_from is not None:
+            is_made = True
+        else:
+            is_made = _is_carried(change.before.text, change.after, now.text)
+        if is_made:
+            made.append(change)
+    return made
+
+
+def _is_carried(before: str, after: str, now: str) -> bool:
+    if before == now:
+        return False
+    with suppress(AnchorError):
+        carry_over(after, before, now)
+        return True
+    return False
 
 
 def _unmoved(change: FileChange, now: Snapshot) -> FileChange:

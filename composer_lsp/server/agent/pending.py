@@ -4,10 +4,11 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from composer_lsp.agent.edits.anchor import AnchorError, carry_over
+from composer_lsp.agent.edits.anchor import places
 from composer_lsp.agent.edits.change_set import FileChange
-from composer_lsp.agent.edits.hunks import Hunk, find_hunks, without_hunks
+from composer_lsp.agent.edits.hunks import Hunk, find_hunks
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,27 +48,28 @@ def hunk_ids(hunks: Sequence[Hunk]) -> list[str]:
 
 
 def pending_file(run: str, change: FileChange, now: str) -> PendingFile:
-    """`now`: the document's text. Milliseconds for a large one: its lines are compared."""
-    hunks = change.hunks
+    """`now`: the document's text. Milliseconds for a large one: its lines are compared, unless they
+    are what they were."""
+    hunks = _hunks(change.before_text, change.after or "")
     placed = [
         PendingHunk(run=run, path=change.path, id=id, start_line=place[0], end_line=place[1])
-        for number, id in enumerate(hunk_ids(hunks))
-        if (place := _place(change, number, len(hunks), now)) is not None
+        for id, place in zip(hunk_ids(hunks), _places(change, hunks, now), strict=True)
+        if place is not None
     ]
     return PendingFile(run=run, path=change.path, num_hunks=len(hunks), hunks=placed)
 
 
-def _place(change: FileChange, number: int, num_hunks: int, now: str) -> tuple[int, int] | None:
+def _places(
+    change: FileChange, hunks: Sequence[Hunk], now: str
+) -> Sequence[tuple[int, int] | None]:
     if change.before is None or change.after is None:
-        return None
+        return [None] * len(hunks)
     before = change.before.text
-    if now == before:
-        hunk = change.hunks[number]
-        return hunk.start, hunk.end
-    others = frozenset(range(num_hunks)) - {number}
-    try:
-        after = carry_over(before, without_hunks(before, change.after, others), now)
-    except AnchorError:
-        return None
-    found = find_hunks(now, after)
-    return (found[0].start, found[-1].end) if found else None
+    theirs = () if now == before else find_hunks(before, now)
+    return list(places(hunks, theirs))
+
+
+@lru_cache(maxsize=8)
+def _hunks(before: str, after: str) -> Sequence[Hunk]:
+    """The same at every key that is typed into the document."""
+    return tuple(find_hunks(before, after))

@@ -42,12 +42,19 @@ class Runs:
     # Runs ----------------------------------------------------------------------------------------
 
     def begin(
-        self, request: Request, emit: Callable[[str, Event], None], *, rewrites: bool = False
+        self,
+        request: Request,
+        emit: Callable[[str, Event], None],
+        *,
+        rewrites: bool = False,
+        continues: str | None = None,
     ) -> Run:
         """Start a run; `emit` gets its id with each event. `rewrites`: it rewrites the request's
-        selection, with one question to the model. Raises: RunError."""
+        selection, with one question to the model. `continues`: the run that it goes on from, whose
+        pending changes become its own. Raises: RunError, TranscriptError."""
+        earlier = None if continues is None else self._ended(continues)
         workspace = open_workspace(self._host, self._client)
-        worker = self._agent.worker(workspace, rewrites=rewrites)
+        worker = self._agent.worker(workspace, rewrites=rewrites, earlier=earlier)
         id, context = new_id(), worker.context()
 
         async def work() -> Finished:

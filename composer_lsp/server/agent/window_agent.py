@@ -17,8 +17,9 @@ from composer_lsp.agent.transcript import transcripts_in
 from composer_lsp.engine.chat import ConfiguredChatModel
 from composer_lsp.engine.launcher import Launcher
 from composer_lsp.server.agent.approver import EditorApprover
+from composer_lsp.server.agent.going_on import GoingOn
 from composer_lsp.server.agent.host import AgentHost
-from composer_lsp.server.agent.window_run import RunError
+from composer_lsp.server.agent.window_run import Run, RunError
 from composer_lsp.server.agent.workspace import EditorWorkspace
 
 
@@ -47,9 +48,15 @@ class WindowAgent:
         self._permissions: dict[str, Permissions] = {}
         """By the workspace's first folder."""
 
-    def worker(self, workspace: EditorWorkspace, *, rewrites: bool) -> Worker:
-        """For one run. `rewrites`: of a selection. Raises: RunError."""
-        return self._rewriter(workspace) if rewrites else self._agent(workspace)
+    def worker(
+        self, workspace: EditorWorkspace, *, rewrites: bool, earlier: Run | None = None
+    ) -> Worker:
+        """For one run. `rewrites`: of a selection; else `earlier` is the run that it goes on from. Raises:
+        RunError, TranscriptError."""
+        if rewrites:
+            return self._rewriter(workspace)
+        agent = self._agent(workspace)
+        return agent if earlier is None else self._going_on(agent, earlier, workspace)
 
     def _agent(self, workspace: EditorWorkspace) -> Agent:
         try:
@@ -65,6 +72,18 @@ class WindowAgent:
             )
         except RuleError as error:
             raise RunError(f"the setting agent.commandRules: {error}") from error
+
+    def _going_on(self, agent: Agent, earlier: Run, workspace: EditorWorkspace) -> Worker:
+        transcript = earlier.transcript()
+        if transcript is None:
+            raise RunError(f"the run {earlier.id} had not begun, for lack of a model; ask again")
+        return GoingOn(
+            agent=agent,
+            earlier=earlier,
+            transcript=transcript,
+            workspace=workspace,
+            pending_changed=self._host.pending_changed,
+        )
 
     def _permissions_of(self, root: str) -> Permissions:
         """The user's answers hold for the window's commands in the same workspace."""

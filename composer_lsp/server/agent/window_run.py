@@ -81,7 +81,7 @@ class Run:
     def note_verdict(self, chosen: FileChange, *, accepted: bool) -> None:
         """In the transcript, by the hunks' numbers in what the run changed at its end. Raises:
         OSError, TranscriptError."""
-        transcript = self._transcript()
+        transcript = self.transcript()
         if transcript is None:
             return
         files: Sequence[Mapping[str, Any]] = (transcript.last("changes") or {}).get("files", ())
@@ -107,7 +107,7 @@ class Run:
     def _transcript_path(self) -> Path:
         return self.transcripts / f"{self.transcript_id}.jsonl"
 
-    def _transcript(self) -> Transcript | None:
+    def transcript(self) -> Transcript | None:
         """None: it had not begun, for lack of a model. Raises: TranscriptError."""
         if self.finished is not None:
             return self.finished.transcript

@@ -10,7 +10,14 @@ from lsprotocol import types
 from composer_lsp.agent.edits.anchor import AnchorError, carry_over
 from composer_lsp.agent.edits.change_set import FileChange, Snapshot
 from composer_lsp.agent.edits.text_file import TextError, TextFile
-from composer_lsp.agent.workspace.directory import DirectoryWorkspace, read_snapshot, refused
+from composer_lsp.agent.workspace.directory import (
+    DirectoryWorkspace,
+    is_emptied,
+    leaving,
+    read_snapshot,
+    refused,
+    trading_places,
+)
 from composer_lsp.agent.workspace.paths import Paths, Place
 from composer_lsp.agent.workspace.workspace import (
     ConflictError,
@@ -117,16 +124,23 @@ class EditorWorkspace:
         carried = await self.carried_over(changes)
         if needs_confirmation and not self.can_confirm:
             raise WorkspaceError("this editor cannot show changes for a review")
-        links = [change.path for change in carried if _is_of_a_link(change)]
+        links = {change.path for change in carried if _is_of_a_link(change)}
         if needs_confirmation and links:
             raise WorkspaceError(
-                f"no review can show what becomes of the link {links[0]}; accept it without one"
+                f"no review can show what becomes of the link {min(links)}; accept it without one"
             )
+        trading = trading_places(self._paths, carried)
+        if needs_confirmation and trading:
+            raise WorkspaceError(
+                f"no review can show a file and a folder that trade places, {min(trading)}; accept "
+                "it without one"
+            )
+        not_by_editor = links | trading
         if self._client.has_document_changes and self._client.has_resource_operations:
             by_editor = [
                 each
                 for each in carried
-                if not _is_of_a_link(each) and (needs_confirmation or not _is_special(each))
+                if each.path not in not_by_editor and (needs_confirmation or not _is_special(each))
             ]
             texts = [each for change in by_editor for each in self._text_changes(change)]
             edit = workspace_edit(
@@ -140,14 +154,30 @@ class EditorWorkspace:
             by_editor = [
                 each
                 for each in carried
-                if each.writes_in_place and each.link is None and not _is_of_a_link(each)
+                if each.writes_in_place and each.link is None and each.path not in not_by_editor
             ]
             texts = [each for change in by_editor for each in self._text_changes(change)]
             edit = plain_edit(texts, self._documents().encoding)
         # What the client cannot do is done on the disk, and taken back if it refuses its part.
-        async with self._disk.applied([each for each in carried if each not in by_editor]):
+        on_disk = [each for each in carried if each not in by_editor]
+        await self._check_saved(on_disk)
+        async with self._disk.applied(on_disk):
             if by_editor:
                 await self._send(edit, label)
+
+    async def _check_saved(self, changes: Sequence[FileChange]) -> None:
+        """Raises: ConflictError for what is to be changed on the disk and is in a buffer alone."""
+        sources = {
+            change.path: self._paths.locate(change.moved_from or change.path)
+            for change in changes
+            if change.before is not None
+        }
+        missing = [
+            path for path, place in sources.items() if (await self._on_disk(place)).file is None
+        ]
+        if missing:
+            why = "it is in the editor alone, not on the disk; save it first, or close it"
+            raise ConflictError(dict.fromkeys(missing, why))
 
     async def _send(self, edit: types.WorkspaceEdit, label: str) -> None:
         if (refusal := await self._client.apply_edit(edit, label)) is not None:
@@ -165,21 +195,25 @@ class EditorWorkspace:
     async def carried_over(self, changes: Sequence[FileChange]) -> list[FileChange]:
         """The changes, made to what the files are now. Raises: ConflictError."""
         conflicts = await asyncio.to_thread(refused, self._paths, changes)
+        gone = leaving(self._paths, changes)
         found: list[FileChange] = []
         for change in changes:
             try:
-                found.append(await self._carried_over(change))
+                found.append(await self._carried_over(change, gone))
             except (AnchorError, TextError, WorkspaceError) as error:
                 conflicts.setdefault(change.path, str(error))
         if conflicts:
             raise ConflictError(conflicts)
         return found
 
-    async def _carried_over(self, change: FileChange) -> FileChange:
+    async def _carried_over(self, change: FileChange, gone: frozenset[str]) -> FileChange:
+        """`gone`: what is taken away by the changes (`leaving`)."""
         place = self._paths.locate(change.path)
         source = self._paths.locate(change.moved_from) if change.moved_from else place
-        now = await self.read(source)
-        if change.moved_from and (await self.read(place)).file is not None:
+        is_free = await asyncio.to_thread(is_emptied, place, gone)
+        there = Snapshot(file=None) if is_free else await self.read(place)
+        now = await self.read(source) if change.moved_from else there
+        if change.moved_from and there.file is not None:
             raise AnchorError("it exists by now")
         if change.before is None:
             if now.file is not None:

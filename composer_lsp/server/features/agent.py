@@ -54,6 +54,8 @@ def _starter(name: str, mode: "Mode", default: str) -> Callable[..., Awaitable[J
             if options.plan is not None:
                 plan = tuple(service.plan(options.plan))
                 text = text or service.one(options.plan).request.text
+            if options.continues is not None:
+                text = text or "Go on."
             if not text:
                 raise JsonRpcInvalidParams(f"{name} takes a request in words")
             request = await make_request(ls.session, mode, text, options, plan)
@@ -67,6 +69,8 @@ async def edit_selection(ls: ComposerServer, *arguments: Any) -> JsonObject:
     whose answer takes the place of the selected lines, and is pending."""
     name = "composer.editSelection"
     options, text = read_options(name, arguments), _words(name, arguments, "")
+    if options.continues is not None:
+        raise JsonRpcInvalidParams(f"{name} goes on from no run; composer.edit does")
     if not text:
         raise JsonRpcInvalidParams(f"{name} takes a request in words")
     service = await ls.session.agent_runs()
@@ -117,7 +121,7 @@ async def _run(
     from composer_lsp.server.agent.watcher import Watcher
 
     watcher = Watcher(ls.session, options.token, work_done_token.get())
-    run = service.begin(request, watcher.tell, rewrites=rewrites)
+    run = service.begin(request, watcher.tell, rewrites=rewrites, continues=options.continues)
     if options.is_detached:
         ls.session.run_in_background(watcher.show(service, run))
         return dict(service.described(run.id))

@@ -4,6 +4,7 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Never
 
 import pytest
 
@@ -114,6 +115,36 @@ def test_a_file_that_took_a_links_place_and_changed_since_is_kept(
     with pytest.raises(ConflictError, match=r"link\.py: it changed meanwhile"):
         undo(workspace, checkpoints)
     assert (root / "link.py").read_text() == "plain\nmore\n"
+
+
+def _file_to_folder(workspace: DirectoryWorkspace, changes: ChangeSet) -> None:
+    changes.write(
+        "README.md", asyncio.run(workspace.read(workspace.paths.locate("README.md"))), None
+    )
+    changes.write("README.md/x", Snapshot(file=None), "x\n")
+
+
+def _file_into_folder(workspace: DirectoryWorkspace, changes: ChangeSet) -> None:
+    now = asyncio.run(workspace.read(workspace.paths.locate("README.md")))
+    changes.move("README.md", now, "README/all.md", Snapshot(file=None))
+    changes.write("README.md/x", Snapshot(file=None), "x\n")
+
+
+@pytest.mark.parametrize("act", [_file_to_folder, _file_into_folder])
+def test_a_file_that_became_a_folder_is_a_file_again(
+    workspace: DirectoryWorkspace,
+    checkpoints: Checkpoints,
+    root: Path,
+    act: Callable[[DirectoryWorkspace, ChangeSet], None],
+) -> None:
+    before = tree(root)
+    changes = ChangeSet()
+    act(workspace, changes)
+    checkpoints.save("one", "change it", changes.changes())
+    asyncio.run(workspace.apply(list(changes.changes()), label="change it"))
+    assert (root / "README.md/x").is_file()
+    undo(workspace, checkpoints)
+    assert tree(root) == before
 
 
 def test_git_is_not_touched(
@@ -231,8 +262,64 @@ def test_a_checkpoint_whose_bytes_are_others_is_told(
     checkpoints.save("one", "", [FileChange(path="a", before=file, after="x = 2\n")])
     for path in (tmp_path / "checkpoints" / "objects").iterdir():
         path.write_bytes(b"odd")
-    with pytest.raises(CheckpointError, match="of a is broken: it is no text in utf-16-le"):
+    with pytest.raises(CheckpointError, match=r"of a is broken: .* holds other bytes\. Without"):
         checkpoints.reversed("one")
+    checkpoints.save("two", "", [FileChange(path="a", before=file, after="x = 2\n")])
+    (back,) = checkpoints.reversed("two")
+    assert back.after == file.text
+
+
+DAMAGED = {
+    "cut short": b'{"label": "x"',
+    "empty": b"",
+    "of another shape": b"{}",
+    "with files of another shape": b'{"label": "", "at": 1, "files": [{"path": "a"}]}',
+    "no object": b"[1]",
+    "nested deeply": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("data", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_manifest_is_left_out(
+    checkpoints: Checkpoints, tmp_path: Path, caplog: pytest.LogCaptureFixture, data: bytes
+) -> None:
+    checkpoints.save("one", "first", [FileChange(path="a", before=None, after="x")])
+    path = tmp_path / "checkpoints" / "one.json"
+    whole = path.read_bytes()
+    path.write_bytes(data)
+    checkpoints.save("two", "second", [FileChange(path="b", before=None, after="y")])
+    assert [each.id for each in checkpoints.list()] == ["two"]
+    assert f"the checkpoint {path} cannot be read" in caplog.text
+    with pytest.raises(CheckpointError, match=r"one\.json cannot be read"):
+        checkpoints.reversed("one")
+    checkpoints.drop("two")
+    path.write_bytes(whole)
+    (back,) = checkpoints.reversed("one")
+    assert back.before and back.before.text == "x"
+
+
+def test_a_damaged_manifest_leaves_first(tmp_path: Path) -> None:
+    small = Checkpoints(tmp_path / "small", max_bytes=3)
+    for id in ("1", "2"):
+        small.save(id, "", [FileChange(path="a", before=None, after=id)])
+    (tmp_path / "small" / "2.json").write_bytes(b"")
+    small.save("3", "", [FileChange(path="a", before=None, after="33")])
+    assert [each.id for each in small.list()] == ["3", "1"]
+    assert not (tmp_path / "small" / "2.json").exists()
+
+
+def test_a_save_that_fails_keeps_nothing(
+    checkpoints: Checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: Path, pattern: str) -> Never:
+        raise OSError(5, "the disk is broken", str(self))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "glob", fails)
+        with pytest.raises(OSError, match="the disk is broken"):
+            checkpoints.save("one", "", [FileChange(path="a", before=None, after="x")])
+    assert checkpoints.list() == []
+    assert not list((tmp_path / "checkpoints").glob("*.json"))
 
 
 @pytest.mark.parametrize("id", ["../x", "none", ""])

@@ -323,7 +323,7 @@ def test_a_cut_file_is_not_written(run: Run, end: str) -> None:
     ran = run([("write_file", cut)], "Sorry.")
     assert ran.results[0].startswith("the arguments are no JSON")
     assert not ran.context.changes
-    (call,) = ran.model.requests[1][-2]["tool_calls"]
+    (call,) = next(each["tool_calls"] for each in ran.model.requests[1] if "tool_calls" in each)
     assert json.loads(call["function"]["arguments"]) == {"malformed": cut}
 
 
@@ -383,6 +383,13 @@ def test_a_server_that_never_ends_is_broken_off(run: Run) -> None:
     text = "".join(f"word{number} " for number in range(20_000))
     ran = run(text, "Short.", max_reply_chars=50_000)
     assert len(ran.model.requests[1][-2]["content"]) < 51_000
+    assert ran.outcome.text == "Short."
+
+
+def test_a_name_that_never_ends_is_broken_off(run: Run) -> None:
+    ran = run([("word" * 15_000, {"path": "a.py"})], "Short.", max_reply_chars=50_000)
+    (call,) = next(each["tool_calls"] for each in ran.model.requests[1] if "tool_calls" in each)
+    assert call["function"]["arguments"] == "{}"
     assert ran.outcome.text == "Short."
 
 

@@ -1,3 +1,4 @@
+import json
 import os
 import sys
 from pathlib import Path
@@ -53,6 +54,98 @@ def test_what_is_none_is_told(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.jsonl").write_text(text)
     with pytest.raises(TranscriptError, match=r"x\.jsonl is no transcript"):
         Transcript.read(tmp_path / "x.jsonl")
+
+
+def message(**fields: object) -> dict[str, object]:
+    return {"kind": "message", "message": fields}
+
+
+FILE = {"path": "a", "moved_from": None, "before": None, "after": "x"}
+STATE: dict[str, object] = {"kind": "state", "reads": {}, "commands": [], "plan": []}
+CALL = {"id": "1", "function": {"name": "grep", "arguments": "{}"}}
+READ = {"lines": [[1, 2]], "num_lines": 2, "digest": None}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"id": None},
+        {"mode": 7},
+        {"request": []},
+        {"roots": "/"},
+        {"roots": [1]},
+        {"began": "x"},
+        {"began": 1e20},
+        {"began": float("nan")},
+        {"dirty_diff": None},
+    ],
+    ids=str,
+)
+def test_a_header_that_is_damaged_is_told(path: Path, fields: dict[str, object]) -> None:
+    header, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([json.dumps({**json.loads(header), **fields}), *lines, ""]))
+    with pytest.raises(TranscriptError, match="is damaged: line 1 is no header of a run"):
+        Transcript.read(path)
+
+
+DAMAGED: list[dict[str, object]] = [
+    {},
+    {"kind": 1},
+    {"kind": "message"},
+    message(role="user"),
+    message(role="clown", content=""),
+    message(role="tool", content=""),
+    message(role="assistant", content=None),
+    message(role="assistant", tool_calls=[{"id": "1"}]),
+    message(role="assistant", content="", tool_calls={}),
+    {"kind": "context", "messages": [{}]},
+    {"kind": "changes", "files": [{}]},
+    {"kind": "changes", "files": [{**FILE, "after": 1}]},
+    {"kind": "changes", "files": [{**FILE, "like": ["utf-8", "zz"]}]},
+    {"kind": "changes", "files": [{**FILE, "mode": "x"}]},
+    {"kind": "state", "commands": [], "plan": []},
+    {**STATE, "reads": {"a": {**READ, "lines": [[1]]}}},
+    {**STATE, "reads": {"a": {**READ, "lines": 1}}},
+    {**STATE, "commands": [{"line": "pytest"}]},
+    {**STATE, "commands": [{"line": "pytest", "exit_code": 0, "other": 1}]},
+    {**STATE, "plan": [{"text": "one", "state": "lost"}]},
+    {"kind": "verdict", "path": "a", "accepted": 1, "rejected": []},
+    {"kind": "end", "status": "finished", "text": "", "problems": [1]},
+]
+
+
+@pytest.mark.parametrize("entry", DAMAGED, ids=str)
+def test_a_line_that_is_damaged_is_told(path: Path, entry: dict[str, object]) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(entry) + "\n")
+    with pytest.raises(TranscriptError, match="is damaged: line 5 lacks what its kind has"):
+        Transcript.read(path)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"kind": "new", "what": 1},
+        message(role="assistant", content="", tool_calls=[CALL]),
+        message(role="assistant", tool_calls=[CALL]),
+        message(role="tool", tool_call_id="1", content=""),
+        {"kind": "changes", "files": [FILE, {**FILE, "like": ["utf-8", "efbbbf"], "mode": 0o644}]},
+        {**STATE, "reads": {"a": READ}, "commands": [{"line": "make", "exit_code": None}]},
+        {**STATE, "plan": [{"text": "one", "state": "done"}]},
+    ],
+    ids=str,
+)
+def test_a_line_that_is_whole_is_read(path: Path, entry: dict[str, object]) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(entry) + "\n")
+    assert Transcript.read(path).entries[-1] == entry
+
+
+def test_what_is_nested_too_deep_is_told(path: Path) -> None:
+    with path.open("a") as file:
+        file.write("[" * 100_000 + "\n")
+    with pytest.raises(TranscriptError, match="is no transcript: maximum recursion depth"):
+        Transcript.read(path)
 
 
 def test_is_for_the_user_alone(path: Path) -> None:

@@ -109,6 +109,24 @@ def test_edits_tests_and_applies(cli: Cli, project: Path) -> None:
     assert (project / "shop/price.py").read_text() == "def price(count):\n    return count * 10\n"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="no shell that closes streams")
+def test_it_is_started_without_an_input(project: Path, home: Path) -> None:
+    folders = {f"COMPOSER_{name}_DIR": str(home / name) for name in ("RUNTIME", "DATA", "STATE")}
+    with fake_chat(NEW, DONE) as chat:
+        command = ("-m", "composer_lsp", *arguments(chat, project, "--yes", "--json"))
+        done = subprocess.run(
+            ["sh", "-c", 'exec "$0" "$@" <&-', sys.executable, *command],
+            env={**os.environ, **folders},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])
+    assert (project / "new.py").read_text() == "x = 1\n"
+
+
 @pytest.mark.usefixtures("staging")
 def test_a_failing_test_is_not_said_to_pass(cli: Cli, project: Path) -> None:
     tested: Said = [("run_command", {"command": "python -m pytest -q"})]

@@ -48,3 +48,30 @@ def test_a_full_disk_is_told_in_a_line(home: Path, arguments: tuple[str, ...]) -
 
     assert done.returncode == 2
     assert done.stderr.splitlines() == ["composer-lsp: [Errno 28] No space left on device"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no shell that closes streams")
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("arguments", [("model", "list"), ()], ids=str)
+def test_without_streams_it_is_as_with_empty_ones(
+    home: Path, arguments: tuple[str, ...], closed: str
+) -> None:
+    def code(streams: str) -> int:
+        line = f'exec "$0" -m composer_lsp "$@" {streams}'
+        folders = {
+            f"COMPOSER_{name}_DIR": str(home / name) for name in ("RUNTIME", "DATA", "STATE")
+        }
+        done = subprocess.run(
+            ["sh", "-c", line, sys.executable, *arguments],
+            env={**os.environ, **folders},
+            cwd=home,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr
+        return done.returncode
+
+    assert code(closed) == code(closed.replace("&-", "/dev/null"))

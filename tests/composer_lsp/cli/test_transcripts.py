@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from composer_lsp.agent.transcript import FORMAT
 from tests.composer_lsp.cli.conftest import Cli
 from tests.support.chat_server import FakeChat, fake_chat
 
@@ -78,8 +79,34 @@ def test_resume_goes_on_and_applies(cli: Cli, ran: str, chat: FakeChat, project:
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ID", "--yes", "--url", "URL", "--no-index", "Is", "it?"),
+        ("--yes", "ID", "Is", "--url", "URL", "--no-index", "it?"),
+        ("--no-index", "--yes", "--url", "URL", "ID", "--", "Is", "it?"),
+    ],
+)
+def test_options_stand_wherever_they_like(
+    cli: Cli, ran: str, chat: FakeChat, arguments: tuple[str, ...]
+) -> None:
+    chat.replies.append("It was two already.")
+    given = [{"ID": ran, "URL": chat.url}.get(each, each) for each in arguments]
+    done = cli("transcript", "resume", *given)
+    assert done.returncode == 0, done.stderr
+    assert chat.requests[-1]["messages"][-1] == {"role": "user", "content": "Is it?"}
+
+
+@pytest.mark.parametrize("limit", ["-1", "0", "many"])
+def test_a_limit_that_is_none_is_told(cli: Cli, limit: str) -> None:
+    done = cli("transcript", "list", "--limit", limit)
+    assert done.returncode == 2
+    assert "argument --limit" in done.stderr
+
+
+@pytest.mark.parametrize(
     ("arguments", "error"),
     [
+        (("show", ""), "there is no run ''; `composer-lsp transcript list`"),
         (("show", "nothing"), "there is no run nothing; `composer-lsp transcript list`"),
         (("resume", "last"), "the run has finished; say what to do next"),
     ],
@@ -104,3 +131,53 @@ def test_several_runs_that_begin_alike_are_named(cli: Cli, ran: str, home: Path)
     listed = cli("transcript", "list")
     assert "is no transcript of this version" in listed.stderr
     assert ran in listed.stdout
+
+
+HEADER: dict[str, object] = {
+    **{"kind": "header", "format": FORMAT, "id": "z"},
+    **{"mode": "ask", "request": "?", "roots": []},
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [json.dumps({**HEADER, "began": 1e20}), f"{json.dumps(HEADER)}\n{'[' * 100_000}"],
+    ids=["a field", "deep"],
+)
+def test_one_that_is_damaged_is_told(
+    cli: Cli, ran: str, home: Path, chat: FakeChat, text: str, tmp_path: Path
+) -> None:
+    (home / "state" / "transcripts" / "z.jsonl").write_text(f"{text}\n")
+    listed = cli("transcript", "list")
+    assert listed.returncode == 0
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == [ran]
+    (line,) = listed.stderr.splitlines()
+    assert "z.jsonl is" in line
+    for command in (
+        ("show", "z"),
+        ("export", "z", str(tmp_path / "z.md")),
+        ("resume", "z", "--url", chat.url, "--no-index", "go"),
+    ):
+        done = cli("transcript", *command)
+        assert (done.returncode, done.stderr) == (2, listed.stderr)
+
+
+def test_one_that_is_damaged_is_shown_and_exported_as_it_is(
+    cli: Cli, home: Path, tmp_path: Path
+) -> None:
+    folder = home / "state" / "transcripts"
+    folder.mkdir(parents=True)
+    (folder / "z.jsonl").write_bytes(b"{}\n\xff\n")
+    assert cli("transcript", "show", "z", "--json").stdout == "{}\n\ufffd\n"
+    assert cli("transcript", "export", "z", str(tmp_path / "z.jsonl")).returncode == 0
+    assert (tmp_path / "z.jsonl").read_bytes() == b"{}\n\xff\n"
+
+
+def test_one_of_a_mode_that_is_none_is_not_gone_on_with(
+    cli: Cli, ran: str, home: Path, chat: FakeChat
+) -> None:
+    path = home / "state" / "transcripts" / f"{ran}.jsonl"
+    path.write_text(path.read_text().replace('"mode": "edit"', '"mode": "weird"', 1))
+    done = cli("transcript", "resume", ran, "--url", chat.url, "--no-index", "go")
+    assert done.returncode == 2
+    assert "the run has the mode 'weird', which is none; ask again" in done.stderr

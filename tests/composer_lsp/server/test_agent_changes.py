@@ -1,6 +1,9 @@
 """What runs changed, in an editor's buffers: code lenses, reviews, one hunk of several, undo."""
 
+import fcntl
 import json
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,7 @@ import pytest
 from tests.composer_lsp.server.agent_window import EDITOR, PLAIN, Buffers, OpenWindow, span
 from tests.composer_lsp.server.conftest import StartFake
 from tests.support.chat_server import HANG, Refusal, Said
-from tests.support.lsp import UNKNOWN_METHOD, LspClient, LspError
+from tests.support.lsp import SILENCE, UNKNOWN_METHOD, LspClient, LspError
 
 LINES = [f"x{number} = {number}\n" for number in range(20)]
 TEXT = "".join(LINES)
@@ -555,3 +558,152 @@ async def test_nothing_is_written_where_a_folder_became_a_link(
         with pytest.raises(LspError, match="reached by a link"):
             await client.command("composer.accept", run)
         assert not (outside / "new.py").exists()
+
+
+async def cancelled_while_applying(
+    client: LspClient, buffers: Buffers, command: str, *arguments: str
+) -> None:
+    """The editor does what it was asked for all the same."""
+    client.answers["workspace/applyEdit"] = lambda params: SILENCE
+    seen = len(client.received)
+    asked = client.begin("workspace/executeCommand", {"command": command, "arguments": arguments})
+    sent = await client.wait_for(
+        lambda message: message.get("method") == "workspace/applyEdit", after=seen
+    )
+    client.cancel(asked)
+    with pytest.raises(LspError, match="ancel"):
+        await client.answer(asked)
+    client.answers["workspace/applyEdit"] = buffers.apply
+    result = buffers.apply(sent["params"])
+    client.send({"jsonrpc": "2.0", "id": sent["id"], "result": result})
+
+
+async def test_a_cancel_comes_too_late_for_what_the_editor_was_sent(
+    open_window: OpenWindow, root: Path
+) -> None:
+    async with open_window(EDIT, DONE) as (client, _):
+        buffers = Buffers(client)
+        uri = buffers.open(root / "shop.py", TEXT)
+        run = (await client.command("composer.edit", "Raise it."))["run"]
+        await cancelled_while_applying(client, buffers, "composer.accept", run)
+        assert buffers.texts[uri] == changed(TEXT, 3, 12)
+        await client.command("composer.undo")
+        assert buffers.texts[uri] == TEXT
+
+
+async def test_a_cancelled_undo_is_done_once(open_window: OpenWindow, root: Path) -> None:
+    async with open_window(EDIT, DONE) as (client, _):
+        buffers = Buffers(client)
+        uri = buffers.open(root / "shop.py", TEXT)
+        run = (await client.command("composer.edit", "Raise it."))["run"]
+        await client.command("composer.accept", run)
+        await cancelled_while_applying(client, buffers, "composer.undo")
+        assert buffers.texts[uri] == TEXT
+        with pytest.raises(LspError, match="there is nothing to undo"):
+            await client.command("composer.undo")
+
+
+@contextmanager
+def locked(path: Path) -> Generator[None]:
+    with path.open("r+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def only_checkpoint(state: Path) -> Path:
+    (path,) = (each for each in state.rglob("*.json") if "checkpoints" in each.parts)
+    return path
+
+
+async def test_a_verdict_that_cannot_be_kept_keeps_nothing_from_being_accepted(
+    open_window: OpenWindow, root: Path
+) -> None:
+    """Another process writes the transcript."""
+    (root / "two.py").write_text(TEXT)
+    async with open_window([edit("shop.py", 3), edit("two.py", 4)], DONE) as (client, _):
+        Buffers(client)
+        done = await client.command("composer.edit", "Raise it.")
+        path = Path((await client.command("composer.transcript", done["run"]))["path"])
+        with locked(path):
+            await client.command("composer.accept", done["run"])
+        assert (root / "two.py").read_text() == changed(TEXT, 4)
+        assert (await client.command("composer.runs"))["runs"][0]["changes"] == []
+
+
+async def test_a_damaged_checkpoint_keeps_nothing_from_being_accepted_and_undone(
+    open_window: OpenWindow, root: Path, directory: Path
+) -> None:
+    async with open_window(EDIT, DONE, [edit("shop.py", 5)], DONE) as (client, _):
+        Buffers(client)
+        first, second = [
+            (await client.command("composer.edit", "Raise it."))["run"] for _ in range(2)
+        ]
+        await client.command("composer.accept", first)
+        checkpoint = only_checkpoint(directory)
+        whole = checkpoint.read_bytes()
+        checkpoint.write_bytes(whole[:20])
+        await client.command("composer.accept", second)
+        await client.command("composer.undo")
+        assert (root / "shop.py").read_text() == changed(TEXT, 3, 12)
+        with pytest.raises(LspError, match="there is nothing to undo"):
+            await client.command("composer.undo")
+        checkpoint.write_bytes(whole)
+        await client.command("composer.undo")
+        assert (root / "shop.py").read_text() == TEXT
+
+
+SWAP: list[tuple[str, Any]] = [
+    ("move_file", {"path": "shop.py", "target": "was/shop.py"}),
+    ("write_file", {"path": "shop.py/new.py", "text": "n = 1\n"}),
+]
+
+
+async def test_a_folder_takes_a_files_place_and_gives_it_back(
+    open_window: OpenWindow, root: Path
+) -> None:
+    (root / "two.py").write_text(TEXT)
+    async with open_window([*SWAP, edit("two.py", 3)], DONE) as (client, _):
+        buffers = Buffers(client)
+        uri = buffers.open(root / "two.py", TEXT)
+        run = (await client.command("composer.edit", "Raise it."))["run"]
+        with pytest.raises(LspError, match="no review can show a file and a folder"):
+            await client.command("composer.accept", run, None, None, {"review": True})
+        await client.command("composer.accept", run)
+        assert (root / "shop.py/new.py").read_text() == "n = 1\n"
+        assert (root / "was/shop.py").read_text() == TEXT
+        assert buffers.texts == {uri: changed(TEXT, 3)}
+        await client.command("composer.undo")
+        assert (root / "shop.py").read_text() == buffers.texts[uri] == TEXT
+
+
+async def test_a_plain_editor_does_not_keep_a_folder_from_taking_a_files_place(
+    open_window: OpenWindow, root: Path
+) -> None:
+    async with open_window(SWAP, DONE, capabilities=PLAIN) as (client, _):
+        run = (await client.command("composer.edit", "Raise it."))["run"]
+        await client.command("composer.accept", run)
+        assert (root / "shop.py/new.py").read_text() == "n = 1\n"
+        await client.command("composer.undo")
+        assert (root / "shop.py").read_text() == TEXT
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("delete_file", {"path": "shop.py"}),
+        ("move_file", {"path": "shop.py", "target": "b.py"}),
+    ],
+    ids=["delete", "move"],
+)
+async def test_what_is_in_a_plain_editor_alone_is_to_be_saved_first(
+    open_window: OpenWindow, root: Path, call: Any
+) -> None:
+    async with open_window([call], DONE, capabilities=PLAIN) as (client, _):
+        client.open((root / "shop.py").as_uri(), TEXT)
+        (root / "shop.py").unlink()
+        run = (await client.command("composer.edit", "Do it."))["run"]
+        with pytest.raises(LspError, match="is in the editor alone, not on the disk; save it"):
+            await client.command("composer.accept", run)
+        (root / "shop.py").write_text(TEXT)
+        await client.command("composer.accept", run)
+        assert not (root / "shop.py").exists()

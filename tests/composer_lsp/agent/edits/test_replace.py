@@ -1,3 +1,8 @@
+import random
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from typing import Any
+
 import pytest
 
 from composer_lsp.agent.edits.replace import ReplaceError, Replacement, replace
@@ -76,3 +81,47 @@ def test_all_places(text: str, old: str, new: str, result: str) -> None:
 def test_all_places_of_what_is_not_there() -> None:
     with pytest.raises(ReplaceError, match="is not in the file"):
         replace("a\n", [Replacement(old="b", new="c", everywhere=True)])
+
+
+def words(*, num_lines: int) -> list[str]:
+    """Lines that are all alike, and all different."""
+    some, rng = ("foo", "bar", "self", "value", "return", "name", "path", "item"), random.Random(1)
+    return [f"    {' '.join(rng.choices(some, k=6))}\n" for _ in range(num_lines)]
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """How many pairs of characters every exact comparison had to look at."""
+    amounts: list[int] = []
+    matcher_class: Any = SequenceMatcher
+    ratio = matcher_class.ratio
+
+    def counted(matcher: Any) -> float:
+        amounts.append(len(matcher.a) * len(matcher.b))
+        assert sum(amounts) < 50_000_000, "too much work"
+        return ratio(matcher)
+
+    monkeypatch.setattr(matcher_class, "ratio", counted)
+    yield amounts
+
+
+def test_a_long_passage_that_is_a_little_wrong_is_found_with_little_work(
+    compared: list[int],
+) -> None:
+    lines = words(num_lines=2000)
+    old = "".join(line.replace("foo", "fooo").replace("\n", " x\n") for line in lines[500:650])
+    with pytest.raises(ReplaceError, match=f"nearest to it:\n501\t{lines[500]}"):
+        edit("".join(lines), (old, "y\n"))
+
+
+def test_a_short_passage_is_found_in_a_large_file_with_little_work(compared: list[int]) -> None:
+    lines = words(num_lines=5000)
+    lines[3000:3000] = ["def frobnicate(item):\n", "    return self.value\n"]
+    with pytest.raises(ReplaceError, match="nearest to it:\n3001\tdef frobnicate"):
+        edit("".join(lines), ("def frobincate(item):\n  return self.value\n", "y\n"))
+    assert compared
+
+
+def test_a_passage_that_overlaps_itself_without_end_is_not_counted_to_the_end() -> None:
+    with pytest.raises(ReplaceError, match="stands at least 1000 times"):
+        edit("a" * 5000, ("aa", "b"))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from composer_lsp.agent.formats.cursor import WrittenCall
+from composer_lsp.agent.formats.cursor import Cursor, WrittenCall
 from composer_lsp.agent.formats.splitter import Splitter
 
 OFFERED: dict[str, dict[str, Any]] = {
@@ -400,6 +400,37 @@ def test_an_endless_call_costs_no_more_than_its_length() -> None:
     (call,) = splitter.flush()
     assert isinstance(call, WrittenCall)
     assert len(call.arguments) > 1_000_000
+
+
+@pytest.mark.parametrize("text", ["<tool_call>" * 5000, "<tool_call>\n" + "{" * 5000])
+def test_marks_that_begin_nothing_are_one_piece_of_text(text: str) -> None:
+    """Each piece is shown, and added to what was said before."""
+    splitter = Splitter(OFFERED, ONLY_READING)
+    pieces = splitter.feed(text) + splitter.flush()
+    assert "".join(map(str, pieces)) == text
+    assert len(pieces) <= 2
+
+
+@pytest.mark.parametrize(
+    "mark",
+    ["<tool_call>{", "[TOOL_CALLS]{", '<tool_call>{"name": "rm", "arguments": {', "<tools>[{"],
+)
+@pytest.mark.parametrize("end", ["", "}", "</tool_call>"])
+def test_calls_that_do_not_end_are_not_looked_at_without_end(
+    monkeypatch: pytest.MonkeyPatch, mark: str, end: str
+) -> None:
+    num_searched = 0
+    json_at = Cursor.json
+
+    def counted(cursor: Cursor) -> str:
+        nonlocal num_searched
+        num_searched += len(cursor.text) - cursor.at
+        assert num_searched < 10_000_000, "too much work"
+        return json_at(cursor)
+
+    monkeypatch.setattr(Cursor, "json", counted)
+    text = mark * 10_000 + end * 10_000
+    assert split(text) == (text, [])
 
 
 def test_tools_that_are_not_offered_are_named() -> None:

@@ -167,7 +167,9 @@ def test_a_new_file_gets_the_path_of_the_request(root: Path) -> None:
 def test_a_test_is_written_after_the_example_of_another(root: Path) -> None:
     answer = "src/test_unused.py\n```python\ndef test_unused():\n    assert True\n```"
     ran = led(root, "Write src/test_unused.py for unused", OTHER, answer, mode="test")
-    assert "A test of this project begins so:\nsrc/test_shop.py\n" in ran.asked_to_write
+    shown = "This is how another test looks here:\nsrc/test_shop.py\n```\ndef test_total():"
+    assert shown in ran.asked_to_write
+    assert "import total" not in ran.asked_to_write
     assert ran.asked_to_write.index("def test_total") < ran.asked_to_write.index("def unused")
 
 

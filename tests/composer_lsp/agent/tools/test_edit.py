@@ -1,15 +1,18 @@
 import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from composer_lsp.agent.edits.change_set import EditError
+from composer_lsp.agent.tools import edit
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.edit import delete_file, edit_file, move_file, write_file
 from composer_lsp.agent.tools.files import read_file
 from composer_lsp.agent.tools.grep import grep
-from composer_lsp.agent.tools.tool import ToolError
+from composer_lsp.agent.tools.tool import Tool, ToolError
 from composer_lsp.agent.workspace.paths import PathError
 
 Call = Callable[..., str]
@@ -154,3 +157,40 @@ def test_a_folder_may_come_where_a_file_was_deleted(
     call(write_file, path="README.md/a.txt", text="x\n")
     asyncio.run(context.workspace.apply(list(context.changes.changes()), label=""))
     assert (root / "README.md/a.txt").read_text() == "x\n"
+
+
+@pytest.mark.parametrize(
+    ("tool", "work", "arguments"),
+    [
+        (edit_file, "replace", {"edits": [{"old": "main()", "new": "start()"}]}),
+        (write_file, "with_ends_of", {"text": "x\n"}),
+    ],
+    ids=["edit", "write"],
+)
+def test_the_event_loop_goes_on_while_texts_are_compared(
+    context: ToolContext,
+    monkeypatch: pytest.MonkeyPatch,
+    tool: Tool,
+    work: str,
+    arguments: dict[str, Any],
+) -> None:
+    begun, seen = threading.Event(), threading.Event()
+    real = getattr(edit, work)
+
+    def waits(*texts: Any) -> str:
+        begun.set()
+        assert seen.wait(30), "nothing else was done meanwhile"
+        return real(*texts)
+
+    async def watch() -> None:
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        seen.set()
+
+    async def both() -> None:
+        await read_file.call(context, {"path": "src/app.py"})
+        await asyncio.gather(tool.call(context, {"path": "src/app.py", **arguments}), watch())
+
+    monkeypatch.setattr(edit, work, waits)
+    asyncio.run(both())
+    assert "src/app.py" in context.changes

@@ -207,3 +207,10 @@ def test_finds_by_a_part_and_by_a_glob(call: Call, pattern: str) -> None:
 def test_a_glob_that_is_none_is_told(call: Call) -> None:
     with pytest.raises(ToolError, match=r"\["):
         call(find_files, pattern="[")
+
+
+@pytest.mark.parametrize("num_folders", [600, 5000])
+def test_a_path_without_end_is_refused(call: Call, num_folders: int) -> None:
+    for tool, arguments in ((read_file, {}), (write_file, {"text": "x"}), (delete_file, {})):
+        with pytest.raises(PathError, match="no file lies in"):
+            call(tool, path="a/" * num_folders + "x.py", **arguments)

@@ -2,7 +2,8 @@ import asyncio
 import os
 import stat
 import subprocess
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,113 @@ def test_a_file_takes_the_place_of_a_moved_one(workspace: DirectoryWorkspace, ro
     after = tree(root)
     assert (after["src/c.py"], after["src/app.py"]) == (app, util)
     assert "src/util.py" not in after
+
+
+def test_a_folder_takes_the_place_of_a_moved_file(
+    workspace: DirectoryWorkspace, root: Path
+) -> None:
+    data = (root / "README.md").read_bytes()
+    changes = ChangeSet()
+    moved(workspace, changes, "README.md", "deep/README.md")
+    changes.write("README.md/x", Snapshot(file=None), "x\n")
+    apply(workspace, changes)
+    assert (root / "README.md/x").read_bytes() == b"x\n"
+    assert (root / "deep/README.md").read_bytes() == data
+
+
+def _delete(workspace: DirectoryWorkspace, changes: ChangeSet) -> None:
+    for path in ("deep/x.py", "deep/er/y.py"):
+        changes.write(path, asyncio.run(workspace.read(workspace.paths.locate(path))), None)
+    changes.write("deep", Snapshot(file=None), "a file\n")
+
+
+def _move(workspace: DirectoryWorkspace, changes: ChangeSet) -> None:
+    moved(workspace, changes, "deep/x.py", "x.py")
+    moved(workspace, changes, "deep/er/y.py", "y.py")
+    source = asyncio.run(workspace.read(workspace.paths.locate("src/util.py")))
+    changes.move("src/util.py", source, "deep", Snapshot(file=None))
+
+
+@pytest.mark.parametrize("act", [_delete, _move])
+@pytest.mark.parametrize("other", ["deep/mine.py", "deep/er/link", None])
+def test_a_file_takes_the_place_of_a_folder_that_is_emptied(
+    workspace: DirectoryWorkspace,
+    root: Path,
+    act: Callable[[DirectoryWorkspace, ChangeSet], None],
+    other: str | None,
+) -> None:
+    """`other`: something else is in it."""
+    (root / "deep/er").mkdir(parents=True)
+    for path in ("deep/x.py", "deep/er/y.py"):
+        (root / path).write_text(path)
+    changes = ChangeSet()
+    act(workspace, changes)
+    if other is not None:
+        (root / other).symlink_to(root / "src")
+    before = tree(root)
+    if other is None:
+        apply(workspace, changes)
+        assert (root / "deep").is_file()
+    else:
+        with pytest.raises(ConflictError, match="deep: deep is a folder"):
+            apply(workspace, changes)
+        assert tree(root) == before
+
+
+def test_a_folder_that_cannot_be_replaced_is_there_again(
+    workspace: DirectoryWorkspace, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = ChangeSet()
+    for path in ("src/app.py", "src/main.py", "src/util.py"):
+        if (root / path).exists():
+            changes.write(path, asyncio.run(workspace.read(workspace.paths.locate(path))), None)
+    changes.write("src", Snapshot(file=None), "a file\n")
+    before, write = tree(root), directory.write
+
+    def full(place: Place, data: Content, mode: int | None = None) -> None:
+        if place.path == "src" and data is not None:
+            raise OSError(28, os.strerror(28), place.absolute)
+        write(place, data, mode)
+
+    monkeypatch.setattr(directory, "write", full)
+    with pytest.raises(WorkspaceError, match="nothing was changed: .*src cannot be written"):
+        apply(workspace, changes)
+    assert tree(root) == before
+
+
+@pytest.mark.parametrize("is_late", [True, False])
+def test_what_is_cancelled_is_taken_back(
+    workspace: DirectoryWorkspace, root: Path, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    """Late: when all is written, and the block goes on."""
+    changes = list(staged(workspace, **{"src/util.py": "x\n", "new/file.py": "y\n"}).changes())
+    before, write = tree(root), directory.write
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(place: Place, data: Content, mode: int | None = None) -> None:
+        begun.set()
+        go_on.wait()
+        write(place, data, mode)
+
+    async def applied(inside: asyncio.Event) -> None:
+        async with workspace.applied(changes):
+            inside.set()
+            await asyncio.Event().wait()
+
+    async def cancelled() -> None:
+        inside = asyncio.Event()
+        task = asyncio.create_task(applied(inside))
+        await (inside.wait() if is_late else asyncio.to_thread(begun.wait))
+        task.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    if not is_late:
+        monkeypatch.setattr(directory, "write", slow)
+    asyncio.run(cancelled())
+    assert tree(root) == before
+    assert not (root / "new").exists()
 
 
 def test_a_file_that_is_replaced_by_a_moved_one_is_compared(
