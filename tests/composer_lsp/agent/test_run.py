@@ -323,7 +323,7 @@ def test_a_cut_file_is_not_written(run: Run, end: str) -> None:
     ran = run([("write_file", cut)], "Sorry.")
     assert ran.results[0].startswith("the arguments are no JSON")
     assert not ran.context.changes
-    (call,) = next(each["tool_calls"] for each in ran.model.requests[1] if "tool_calls" in each)
+    (call,) = ran.model.requests[1][-2]["tool_calls"]
     assert json.loads(call["function"]["arguments"]) == {"malformed": cut}
 
 
