@@ -44,6 +44,7 @@ MAX_TRIES = 4
 """Answers with code, after which the run ends with what is wrong still."""
 MAX_TESTS = 3
 """Files of tests that are run."""
+_UNCHANGED = "The code was written as it stands there already. Something in it has to change."
 
 
 @tool(only_reads=True)
@@ -83,6 +84,10 @@ class LedRun(AgentRun):
         self._calls = CallRunner([*_CHOICES, write_code, run_command], context, emit)
         self._mode = mode
         self._problem = ""
+        """Why an answer was not taken, for the next one."""
+        self._wrong = ""
+        """What checks and tests said last."""
+        self._tried = ""
         self._code = CodeForChange()
 
     async def _loop(self) -> Outcome:
@@ -103,8 +108,7 @@ class LedRun(AgentRun):
             if not self._problem:
                 break
             # Asked in the same conversation, it would say the same again.
-            tried = "\n\n".join(piece(each.path, each.code) for each in blocks)
-            self._ask(replace(prompt, tried=tried, problem=self._problem))
+            self._ask(replace(prompt, tried=self._tried, problem=self._problem))
         return self._outcome()
 
     def _ask(self, prompt: Prompt) -> None:
@@ -119,8 +123,9 @@ class LedRun(AgentRun):
         return f"Before, the user asked: {_last_part(asked[0])}\n\nNow: {asked[-1]}"
 
     async def _prompt(self, request: str) -> Prompt:
-        failing = await self._tested(request) if self._mode == "fix" else ""
-        self._code = await code_for(self._context, request, failing)
+        if self._mode == "fix":
+            self._wrong = await self._tested(request)
+        self._code = await code_for(self._context, request, self._wrong)
         example = await example_of_a_test(self._context, request) if self._mode == "test" else None
         return Prompt(
             request=request,
@@ -129,7 +134,7 @@ class LedRun(AgentRun):
             ),
             pieces=self._code.pieces,
             example=piece(*example) if example else "",
-            problem=failing,
+            problem=self._wrong,
         )
 
     async def _is_done_by_choice(self) -> bool:
@@ -148,21 +153,27 @@ class LedRun(AgentRun):
         if not blocks:
             return "The answer held no code. Write it in a fenced block, under its path."
         problems: list[str] = []
+        tried: list[str] = []
+        num_edits = self._context.ledger.num_edits
         for block in blocks:
             path = await self._path_of(block, request)
             if not path:
                 problems.append("Write the path of its file in the line above the code.")
                 continue
+            tried.append(piece(path, block.code))
             result = await self._call(write_code.name, path=path, code=block.code)
             if result.is_error:
                 problems.append(result.text)
+        self._tried = "\n\n".join(tried)
         await self._state.note()
         if problems:
             return "\n".join(problems)
+        if self._context.ledger.num_edits == num_edits:
+            self._tried = ""
+            return f"{self._wrong}\n\n{_UNCHANGED}".strip()
         self._note_changes()
-        if found := await self._checks(self._context):
-            return found
-        return await self._tested(request)
+        self._wrong = await self._checks(self._context) or await self._tested(request)
+        return self._wrong
 
     async def _path_of(self, block: CodeBlock, request: str) -> str:
         """Of the file that the code belongs to; small models forget it, or copy the example's."""

@@ -14,18 +14,22 @@ class GitFolders:
     def holds(self, path: str) -> bool:
         """Whether an absolute path is git's own, be it below a bare repository or a `.git`. A work
         tree that lies in one is not git's."""
-        known = self._known.get(path)
-        if known is None:
-            known = self._known[path] = self._holds(path)
+        below: list[str] = []
+        while (known := self._known.get(path)) is None:
+            below.append(path)
+            known = self._is_known_by_itself(path)
+            if known is not None:
+                break
+            path = os.path.dirname(path)  # noqa: PTH120 - of many paths
+        self._known.update(dict.fromkeys(below, known))
         return known
 
-    def _holds(self, path: str) -> bool:
+    def _is_known_by_itself(self, path: str) -> bool | None:
+        """None: it is as the folder above it."""
         if is_git_name(PurePath(path).name) or _is_repository(path):
             return True
-        above = os.path.dirname(path)  # noqa: PTH120 - of many paths
-        if above == path or os.path.lexists(f"{path}{os.sep}.git"):
-            return False
-        return self.holds(above)
+        is_top = os.path.dirname(path) == path  # noqa: PTH120
+        return False if is_top or os.path.lexists(f"{path}{os.sep}.git") else None
 
 
 def is_git_name(name: str) -> bool:

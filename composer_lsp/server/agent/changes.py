@@ -43,6 +43,11 @@ class Changes:
         self._host = host
         self._turns = Turns(host.log, answer_limit_s=answer_limit_s, turn_limit_s=turn_limit_s)
 
+    def give_up(self) -> bool:
+        """Wait no longer for an editor's answer; whether one was waited for. What it has made counts
+        as accepted or undone."""
+        return self._turns.give_up()
+
     async def accept(
         self,
         run: Run,

@@ -102,7 +102,10 @@ class Runs:
             raise error
 
     async def stop(self, id: str | None = None) -> int:
-        """Stop one run or all. Returns how many were running. Raises: RunError."""
+        """Stop one run, or all and what waits for the editor. Returns how many were running. Raises:
+        RunError."""
+        if id is None:
+            self._changes.give_up()
         chosen = list(self._runs.values()) if id is None else [self.one(id)]
         running = [run.task for run in chosen if not run.task.done()]
         for task in running:

@@ -78,6 +78,13 @@ class Turns:
                 task.add_done_callback(self.tell_failure)
             raise
 
+    def give_up(self) -> bool:
+        """Wait no longer for what the editor was sent; whether anything was waited for."""
+        if self._turn is None or self._turn.label is None:
+            return False
+        self._turn.give_up()
+        return True
+
     async def _after_the_last(
         self, turn: Turn, doing: Callable[[Turn], Coroutine[Any, Any, _Result]]
     ) -> _Result:

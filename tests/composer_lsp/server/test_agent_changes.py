@@ -707,3 +707,23 @@ async def test_what_is_in_a_plain_editor_alone_is_to_be_saved_first(
         (root / "shop.py").write_text(TEXT)
         await client.command("composer.accept", run)
         assert not (root / "shop.py").exists()
+
+
+async def test_stop_ends_the_wait_for_an_editor_that_does_not_answer(
+    open_window: OpenWindow, root: Path
+) -> None:
+    async with open_window([edit("shop.py", 3)], DONE, [edit("shop.py", 5)], DONE) as (client, _):
+        first, second = [
+            (await client.command("composer.edit", "Raise it."))["run"] for _ in range(2)
+        ]
+        client.answers["workspace/applyEdit"] = lambda params: SILENCE
+        accepting = client.begin(
+            "workspace/executeCommand", {"command": "composer.accept", "arguments": [first]}
+        )
+        await client.notification("workspace/applyEdit")
+        await client.command("composer.stop")
+        with pytest.raises(LspError, match="the editor has not answered whether it made"):
+            await client.answer(accepting)
+        Buffers(client)
+        await client.command("composer.accept", second)
+        assert (root / "shop.py").read_text() == changed(TEXT, 5)

@@ -267,7 +267,6 @@ async def test_a_request_has_a_progress_bar_of_its_own(open_window: OpenWindow, 
         assert bar(client, 7) == [
             {"kind": "begin", "title": "Composer: What?", "cancellable": True},
             {"kind": "report", "message": "read_file shop.py"},
-            {"kind": "report", "message": "It"},
             {"kind": "report", "message": "is"},
             {"kind": "report", "message": "is 1."},
             {"kind": "end"},

@@ -248,6 +248,17 @@ async def test_an_editor_that_does_not_answer_blocks_nothing_for_ever(
         await changes.undo(scene.workspace)
 
 
+async def test_a_review_that_is_given_up_ends_at_once(scene: Scene) -> None:
+    changes, run = scene.changes(), scene.run("a.py")
+    assert not changes.give_up()
+    accepting = asyncio.create_task(changes.accept(run, review=True))
+    await scene.editor.asked.get()
+    assert changes.give_up()
+    with pytest.raises(WorkspaceError, match="not answered"):
+        await accepting
+    assert run.pending
+
+
 async def test_what_was_made_without_an_answer_is_accepted(scene: Scene) -> None:
     changes, run = scene.changes(answer_limit_s=SOON_S), scene.run("a.py")
     accepting = asyncio.create_task(changes.accept(run))

@@ -225,6 +225,7 @@ def test_what_checks_find_is_told(root: Path) -> None:
         ("I would add them up.", "held no code"),
         ("src/shop.py\n```python\nprint(1)\n```", "defines nothing"),
         (RIGHT.replace("sum(prices)", "sum(prices"), "line 2 of the code"),
+        (RIGHT.replace("sum(prices)", "0"), "has to change"),
         ("../x.py\n```python\ndef f(): pass\n```", "outside"),
     ],
 )
