@@ -181,6 +181,9 @@ class LedRun(AgentRun):
         if block.path in files:
             return block.path
         ends = [path for path in files if path.endswith(f"/{block.path}")] if block.path else []
+        # Or a folder too much, as the example's.
+        parts = block.path.split("/")
+        ends += [path for i in range(1, len(parts)) if (path := "/".join(parts[i:])) in files]
         if len(ends) == 1:
             return ends[0]
         for path in reversed(self._code.paths):

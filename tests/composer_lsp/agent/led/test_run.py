@@ -158,6 +158,12 @@ def test_the_file_is_found_whatever_path_was_written(root: Path, path: str) -> N
     assert list(ran.finished.context.changes.paths) == ["src/shop.py"]
 
 
+def test_a_folder_too_much_leads_to_the_file_that_is_there(root: Path) -> None:
+    answer = "lib/src/shop.py\n```python\ndef fresh():\n    return 1\n```"
+    ran = led(root, "Add a function fresh", OTHER, answer)
+    assert list(ran.finished.context.changes.paths) == ["src/shop.py"]
+
+
 def test_a_new_file_gets_the_path_of_the_request(root: Path) -> None:
     answer = "test_unused.py\n```python\ndef test_unused():\n    assert True\n```"
     ran = led(root, "Write src/test_unused.py", OTHER, answer, mode="test")
