@@ -1,0 +1,9 @@
+"""The kernels' twins: the same functions in plain PyTorch, vectorised, on any device.
+
+They are what a CPU runs, and what the kernels are tested and benchmarked against.
+"""
+
+from composer_kernels.reference.mxfp4 import mxfp4_dequantize, mxfp4_quantize
+from composer_kernels.reference.mxfp8 import mxfp8_dequantize, mxfp8_quantize
+
+__all__ = ["mxfp4_dequantize", "mxfp4_quantize", "mxfp8_dequantize", "mxfp8_quantize"]
