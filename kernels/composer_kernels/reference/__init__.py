@@ -5,5 +5,24 @@ They are what a CPU runs, and what the kernels are tested and benchmarked agains
 
 from composer_kernels.reference.mxfp4 import mxfp4_dequantize, mxfp4_quantize
 from composer_kernels.reference.mxfp8 import mxfp8_dequantize, mxfp8_quantize
+from composer_kernels.reference.routing import (
+    combine,
+    combine_backward,
+    dispatch,
+    expert_weights,
+    permute,
+    route,
+)
 
-__all__ = ["mxfp4_dequantize", "mxfp4_quantize", "mxfp8_dequantize", "mxfp8_quantize"]
+__all__ = [
+    "combine",
+    "combine_backward",
+    "dispatch",
+    "expert_weights",
+    "mxfp4_dequantize",
+    "mxfp4_quantize",
+    "mxfp8_dequantize",
+    "mxfp8_quantize",
+    "permute",
+    "route",
+]
