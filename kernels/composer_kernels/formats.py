@@ -1,4 +1,4 @@
-"""Numbers and containers of the OCP Microscaling formats (MX v1.0, sections 5.1 to 5.4 and table 1).
+"""Numbers and containers of the OCP Microscaling formats (MX v1.0, section 5).
 
 A block of 32 elements along a tensor's last dimension shares one scale, a power of two:
 

@@ -66,8 +66,21 @@ def f32_to_bf16(y, INTERPRETED: tl.constexpr):
 
 
 @triton.jit
-def store_cast(y, dtype: tl.constexpr, INTERPRETED: tl.constexpr):
-    """f32 rounded once to the dtype of an output: bf16 or f32."""
+def to_f32(x, INTERPRETED: tl.constexpr):
+    """Loaded bf16 or f32 as f32, exact. The interpreter's own cast loses bf16's subnormals."""
+    if INTERPRETED and x.dtype == tl.bfloat16:
+        bits = x.to(tl.uint16, bitcast=True).to(tl.uint32) << 16
+        return bits.to(tl.float32, bitcast=True)
+    return x.to(tl.float32)
+
+
+@triton.jit
+def from_f32(y, dtype: tl.constexpr, INTERPRETED: tl.constexpr):
+    """f32 rounded once to the dtype of an output, bf16 or f32."""
+    tl.static_assert(dtype == tl.bfloat16 or dtype == tl.float32)
+    # One return: Triton compiles what follows a return, and wants returns of one type.
     if dtype == tl.bfloat16:
-        return f32_to_bf16(y, INTERPRETED)
-    return y.to(dtype)
+        result = f32_to_bf16(y, INTERPRETED)
+    else:
+        result = y
+    return result

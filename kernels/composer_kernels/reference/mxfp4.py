@@ -1,6 +1,6 @@
 """MXFP4: E2M1 elements, two a byte, with a UE8M0 scale for each 32 along the last dimension.
 
-Sources: OCP Microscaling Formats (MX) Specification v1.0, sections 5.2.5, 6.3; the order of the two
+Sources: OCP Microscaling Formats (MX) Specification v1.0, sections 5 and 6.3; the order of the two
 elements in a byte is that of the published gpt-oss checkpoints, low four bits first.
 """
 
@@ -27,7 +27,7 @@ that E2M1 lacks, and would be rounded to even, which is 8."""
 def mxfp4_quantize(x: Float[Tensor, "*rows K"], *, rule: ScaleRule = ScaleRule.CEIL) -> MXFP4Tensor:
     """Quantises along the last dimension, whose length is even. NaN, infinity and zero are treated
     as `mxfp8_quantize` does, but that E2M1 has no NaN: a block's NaN stands in its scale alone."""
-    blocks = split_blocks(x.float())
+    blocks = split_blocks(x.detach().float())
     carry = E2M1_CARRY if rule is ScaleRule.CEIL else 0
     scales = block_scales(blocks, emax=E2M1_EMAX, saturation_carry=carry)
     is_nan = scales == UE8M0_NAN

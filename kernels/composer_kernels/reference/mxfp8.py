@@ -6,14 +6,14 @@
 
 What MX v1.0 leaves open (section 6.3 defines the conversion of finite values):
 
-- A block with NaN or infinity gets the scale NaN, which makes its 32 values NaN (section 5.1), and
+- A block with NaN or infinity gets the scale NaN, which makes its 32 values NaN (section 5), and
   NaN for all its codes. Its products, which sum over the block, would be NaN anyway for NaN;
   infinity has no E4M3 code, and 448 in its place would hide an overflow.
 - A block of zeros gets scale code 0, 2 ** -127, and codes that keep the zeros' signs. So does a
   block whose `amax` is so small that the rule asks for less.
 - Subnormal inputs, and subnormal E4M3 results, are kept.
 
-Source: OCP Microscaling Formats (MX) Specification v1.0, sections 5.1, 5.2.3, 6.3.
+Source: OCP Microscaling Formats (MX) Specification v1.0, sections 5 and 6.3.
 """
 
 from typing import Literal, overload
@@ -45,17 +45,17 @@ the 480 that E4M3 lacks, and would be rounded to even, which is 448."""
 
 @overload
 def mxfp8_quantize(
-    x: Float[Tensor, "*lead M K"],
+    x: Float[Tensor, "*lead K"],
     *,
     rule: ScaleRule = ...,
     columns: Literal[False] = ...,
 ) -> MXFP8Tensor: ...
 @overload
 def mxfp8_quantize(
-    x: Float[Tensor, "*lead M K"], *, rule: ScaleRule = ..., columns: Literal[True]
+    x: Float[Tensor, "*lead K"], *, rule: ScaleRule = ..., columns: Literal[True]
 ) -> tuple[MXFP8Tensor, MXFP8Tensor]: ...
 def mxfp8_quantize(
-    x: Float[Tensor, "*lead M K"],
+    x: Float[Tensor, "*lead K"],
     *,
     rule: ScaleRule = ScaleRule.CEIL,
     columns: bool = False,
@@ -66,7 +66,7 @@ def mxfp8_quantize(
 
 
 def _quantize_rows(x: Tensor, rule: ScaleRule) -> MXFP8Tensor:
-    blocks = split_blocks(x.float())
+    blocks = split_blocks(x.detach().float())
     carry = E4M3_CARRY if rule is ScaleRule.CEIL else 0
     scales = block_scales(blocks, emax=E4M3_EMAX, saturation_carry=carry)
     is_nan = scales == UE8M0_NAN
@@ -82,6 +82,6 @@ def mxfp8_dequantize(
     x: MXFP8Tensor, *, dtype: torch.dtype = torch.float32
 ) -> Float[Tensor, "*rows K"]:
     """The values, rounded once to `dtype` (f32 is exact, except that the largest scales overflow to
-    infinity, which MX v1.0 section 5.1 leaves open)."""
+    infinity, which MX v1.0 section 5 leaves open)."""
     values = split_blocks(x.codes.float()) * scale_factors(x.scales)[..., None]
     return join_blocks(values, x.codes.shape[-1]).to(dtype)
