@@ -1,5 +1,6 @@
 """MXFP4 weights, as gpt-oss publishes them, to bf16 and f32: `reference.mxfp4` has the formula."""
 
+from math import prod
 from typing import Any, cast
 
 import torch
@@ -49,8 +50,7 @@ def check_mxfp4(name: str, x: MXFP4Tensor) -> None:
 def _launch_dequantize(x: MXFP4Tensor, *, dtype: torch.dtype, target: Target) -> Tensor:
     from composer_kernels.mxfp4_details import _dequantize
 
-    num_bytes = x.codes.shape[-1]
-    M = x.codes.numel() // max(num_bytes, 1)
+    M, num_bytes = prod(x.codes.shape[:-1]), x.codes.shape[-1]
     values = torch.empty(x.shape, dtype=dtype, device=x.codes.device)
     kernel = cast(Any, _dequantize).dequantize_kernel
     if values.numel():

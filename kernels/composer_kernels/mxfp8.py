@@ -1,5 +1,6 @@
 """MXFP8 quantisation: `reference.mxfp8` has the formula, and says what happens to NaN and zeros."""
 
+from math import prod
 from typing import Any, Literal, cast, overload
 
 import torch
@@ -98,10 +99,10 @@ def _launch_quantize(
 ) -> tuple[MXFP8Tensor, MXFP8Tensor | None]:
     from composer_kernels.mxfp8_details import _quantize
 
-    x_BMK = (
-        x.detach().reshape(-1, *x.shape[-2:]) if columns else x.detach().reshape(1, -1, x.shape[-1])
-    )
-    B, M, K = x_BMK.shape
+    K = x.shape[-1]
+    M = x.shape[-2] if columns else prod(x.shape[:-1])
+    B = prod(x.shape[:-2]) if columns else 1
+    x_BMK = x.detach().reshape(B, M, K)
     rows = _empty(x, x.shape)
     transposed = _empty(x, (*x.shape[:-2], K, M)) if columns else None
     block_m = BLOCK_M if columns else min(BLOCK_M, _next_power_of_two(M))
@@ -128,8 +129,7 @@ def _launch_quantize(
 def _launch_dequantize(x: MXFP8Tensor, *, dtype: torch.dtype, target: Target) -> Tensor:
     from composer_kernels.mxfp8_details import _quantize
 
-    K = x.shape[-1]
-    M = x.codes.numel() // max(K, 1)
+    M, K = prod(x.shape[:-1]), x.shape[-1]
     values = torch.empty(x.shape, dtype=dtype, device=x.codes.device)
     block_m = min(BLOCK_M, _next_power_of_two(M))
     kernel = cast(Any, _quantize).dequantize_kernel
