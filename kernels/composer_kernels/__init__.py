@@ -4,25 +4,54 @@ CUDA tensors are computed by the kernels; CPU tensors by the twins, which need n
 """
 
 from composer_kernels.errors import DeviceError, DtypeError, KernelError, ShapeError
+from composer_kernels.expert_weights import (
+    ExpertWeights,
+    from_gpt_oss,
+    from_gpt_oss_mxfp4,
+    interleave_gate_up,
+    interleave_halves,
+)
+from composer_kernels.experts import choose_block_m, expert_layer, quantize_experts, run_experts
 from composer_kernels.formats import BLOCK, MXFP4Tensor, MXFP8Tensor, ScaleRule
+from composer_kernels.grouped_gemm import grouped_gemm, grouped_gemm_quantized
 from composer_kernels.mxfp4 import mxfp4_dequantize
 from composer_kernels.mxfp8 import mxfp8_dequantize, mxfp8_quantize
 from composer_kernels.scale_layout import tile_scales, untile_scales
+from composer_kernels.swiglu import GPT_OSS, SILU, SwiGLU
 from composer_kernels.target_info import Target, target_from_capability, target_of
+from composer_kernels.tiles import Kind, Tiles, choose_tiles, mean_rows_per_expert
 
 __all__ = [
     "BLOCK",
+    "GPT_OSS",
+    "SILU",
     "DeviceError",
     "DtypeError",
+    "ExpertWeights",
     "KernelError",
+    "Kind",
     "MXFP4Tensor",
     "MXFP8Tensor",
     "ScaleRule",
     "ShapeError",
+    "SwiGLU",
     "Target",
+    "Tiles",
+    "choose_block_m",
+    "choose_tiles",
+    "expert_layer",
+    "from_gpt_oss",
+    "from_gpt_oss_mxfp4",
+    "grouped_gemm",
+    "grouped_gemm_quantized",
+    "interleave_gate_up",
+    "interleave_halves",
+    "mean_rows_per_expert",
     "mxfp4_dequantize",
     "mxfp8_dequantize",
     "mxfp8_quantize",
+    "quantize_experts",
+    "run_experts",
     "target_from_capability",
     "target_of",
     "tile_scales",

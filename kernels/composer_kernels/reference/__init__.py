@@ -3,26 +3,36 @@
 They are what a CPU runs, and what the kernels are tested and benchmarked against.
 """
 
+from composer_kernels.reference.experts import expert_layer
+from composer_kernels.reference.grouped_gemm import (
+    grouped_gemm,
+    grouped_gemm_quantized,
+    swiglu,
+)
 from composer_kernels.reference.mxfp4 import mxfp4_dequantize, mxfp4_quantize
 from composer_kernels.reference.mxfp8 import mxfp8_dequantize, mxfp8_quantize
 from composer_kernels.reference.routing import (
     combine,
     combine_backward,
     dispatch,
-    expert_weights,
     permute,
     route,
+    topk_weights,
 )
 
 __all__ = [
     "combine",
     "combine_backward",
     "dispatch",
-    "expert_weights",
+    "expert_layer",
+    "grouped_gemm",
+    "grouped_gemm_quantized",
     "mxfp4_dequantize",
     "mxfp4_quantize",
     "mxfp8_dequantize",
     "mxfp8_quantize",
     "permute",
     "route",
+    "swiglu",
+    "topk_weights",
 ]
