@@ -16,6 +16,8 @@ from composer_kernels.formats import BLOCK, MXFP4Tensor, MXFP8Tensor, ScaleRule
 from composer_kernels.grouped_gemm import grouped_gemm, grouped_gemm_quantized
 from composer_kernels.mxfp4 import mxfp4_dequantize
 from composer_kernels.mxfp8 import mxfp8_dequantize, mxfp8_quantize
+from composer_kernels.routes import Dispatch, GroupScore, RouterConfig, Scoring
+from composer_kernels.routing import combine, combine_backward, dispatch, permute, route
 from composer_kernels.scale_layout import tile_scales, untile_scales
 from composer_kernels.swiglu import GPT_OSS, SILU, SwiGLU
 from composer_kernels.target_info import Target, target_from_capability, target_of
@@ -26,19 +28,26 @@ __all__ = [
     "GPT_OSS",
     "SILU",
     "DeviceError",
+    "Dispatch",
     "DtypeError",
     "ExpertWeights",
+    "GroupScore",
     "KernelError",
     "Kind",
     "MXFP4Tensor",
     "MXFP8Tensor",
+    "RouterConfig",
     "ScaleRule",
+    "Scoring",
     "ShapeError",
     "SwiGLU",
     "Target",
     "Tiles",
     "choose_block_m",
     "choose_tiles",
+    "combine",
+    "combine_backward",
+    "dispatch",
     "expert_layer",
     "from_gpt_oss",
     "from_gpt_oss_mxfp4",
@@ -50,7 +59,9 @@ __all__ = [
     "mxfp4_dequantize",
     "mxfp8_dequantize",
     "mxfp8_quantize",
+    "permute",
     "quantize_experts",
+    "route",
     "run_experts",
     "target_from_capability",
     "target_of",

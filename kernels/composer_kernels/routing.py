@@ -15,7 +15,7 @@ the permuted buffer, D model dim. The `_launch_*` functions run the kernels on a
 takes, its interpreter included; tests call them.
 """
 
-from typing import Any
+from typing import Any, overload
 
 import torch
 from jaxtyping import Float, Float32, Int32, Shaped
@@ -65,7 +65,7 @@ def route(
     gets NaN for all its weights. Its ids are K different experts nonetheless. Infinities follow from
     the formulas: softmax over a row with +inf, or of -inf alone, gives NaN.
 
-    Not differentiable on CUDA: the choice has no gradient, and `reference.expert_weights` gives that of
+    Not differentiable on CUDA: the choice has no gradient, and `reference.topk_weights` gives that of
     the weights. Raises `KernelError` where shapes, dtypes or devices do not fit.
     """
     _check_router_inputs(logits_TE, config, bias_E)
@@ -106,6 +106,10 @@ def dispatch(
     return reference.dispatch(topk_expert_ids_TK, topk_weights_TK, num_experts, block_m, **local)
 
 
+@overload
+def permute(x_TD: Shaped[Tensor, "T D"], dispatch: Dispatch) -> Shaped[Tensor, "P D"]: ...
+@overload
+def permute(x_TD: MXFP8Tensor, dispatch: Dispatch) -> MXFP8Tensor: ...
 def permute(
     x_TD: Shaped[Tensor, "T D"] | MXFP8Tensor, dispatch: Dispatch
 ) -> Shaped[Tensor, "P D"] | MXFP8Tensor:
@@ -117,7 +121,6 @@ def permute(
     if isinstance(x_TD, MXFP8Tensor):
         codes_PD = permute(x_TD.codes.view(torch.uint8), dispatch)
         scales_PB = permute(x_TD.scales, dispatch)
-        assert isinstance(codes_PD, Tensor) and isinstance(scales_PB, Tensor)
         return MXFP8Tensor(codes=codes_PD.view(torch.float8_e4m3fn), scales=scales_PB)
     _check_rows("x", x_TD, dispatch.row_of_slot.shape[0], dispatch)
     return _launch_permute(x_TD, dispatch) if x_TD.is_cuda else reference.permute(x_TD, dispatch)
@@ -237,6 +240,7 @@ def _launch_route(
             G_PAD=g_pad,
             S_PAD=s_pad,
             K_PAD=_pow2_from(config.top_k),
+            num_warps=1 if block_t == 1 else 4,
         )
     return weights_TK, ids_TK
 
@@ -307,7 +311,7 @@ def _launch_dispatch(
 
 
 def _block_d(num_columns: int) -> int:
-    return min(_pow2_from(num_columns), 2048)
+    return min(_pow2_from(num_columns), 1024)
 
 
 def _launch_permute(x_TD: Tensor, dispatch: Dispatch) -> Tensor:

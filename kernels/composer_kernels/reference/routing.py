@@ -4,6 +4,8 @@ Dimensions: T tokens, E experts (local ones in `Dispatch`), K chosen experts a t
 D model dim, P rows of the permuted buffer, G groups. Everything differentiable here has autograd's gradient.
 """
 
+from typing import overload
+
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
@@ -29,10 +31,10 @@ def route(
 ) -> tuple[Float[Tensor, "T K"], Int[Tensor, "T K"]]:
     """Each token's weights and experts, best first: twin of `composer_kernels.route`."""
     ids_TK = _choose_experts(logits_TE.detach().float(), config, bias_E)
-    return expert_weights(logits_TE, ids_TK, config), ids_TK
+    return topk_weights(logits_TE, ids_TK, config), ids_TK
 
 
-def expert_weights(
+def topk_weights(
     logits_TE: Float[Tensor, "T E"], topk_expert_ids_TK: Int[Tensor, "T K"], config: RouterConfig
 ) -> Float[Tensor, "T K"]:
     """The f32 weights of experts already chosen, differentiable in the logits.
@@ -135,6 +137,10 @@ def dispatch(
     )
 
 
+@overload
+def permute(x_TD: Shaped[Tensor, "T D"], dispatch: Dispatch) -> Shaped[Tensor, "P D"]: ...
+@overload
+def permute(x_TD: MXFP8Tensor, dispatch: Dispatch) -> MXFP8Tensor: ...
 def permute(
     x_TD: Shaped[Tensor, "T D"] | MXFP8Tensor, dispatch: Dispatch
 ) -> Shaped[Tensor, "P D"] | MXFP8Tensor:

@@ -355,7 +355,7 @@ def combine_kernel(
     token = tl.program_id(0).to(tl.int64)
     d = tl.program_id(1) * BLOCK_D + tl.arange(0, BLOCK_D)
     sum_D = tl.zeros((BLOCK_D,), tl.float32)
-    for k in range(TOP_K):
+    for k in tl.static_range(TOP_K):  # unrolled: the loads of all slots are under way together
         row = tl.load(row_of_slot + token * TOP_K + k)
         is_local = row >= 0
         y_D = tl.load(y + row.to(tl.int64) * D + d, mask=(d < D) & is_local, other=0)
