@@ -115,7 +115,7 @@ def _launch_quantize(
             M,
             K,
             *x_BMK.stride(),
-            CARRY=E4M3_CARRY if rule is ScaleRule.CEIL else 0,
+            CARRY=E4M3_CARRY if rule == ScaleRule.CEIL else 0,
             COLUMNS=columns,
             BLOCK_M=block_m,
             BLOCK_K=BLOCK_K,

@@ -4,7 +4,7 @@
 |---|---|---|---|
 | 8.0 | A100 | no | no |
 | 8.6, 8.7 | A10, RTX 30, Orin | no | no |
-| 8.9 | L4, L40, RTX 40 | yes | no |
+| 8.9 | L4, L40, RTX 40 | rounded twice | no |
 | 9.0 | H100, H200, GH200 | yes | no |
 | 10.0, 10.3 | B200, GB200; B300, GB300 | yes | `tcgen05.mma … kind::mxf8f6f4.block_scale` |
 | 12.0, 12.1 | RTX 50, RTX PRO 6000; GB10 | yes | `mma.sync … kind::mxf8f6f4.block_scale` |
@@ -12,8 +12,11 @@
 Before 10.0 no tensor-core instruction takes a scale for each block. Hopper's and Ada's E4M3
 products would need the scales applied to partial sums of 32 elements outside the tensor cores,
 so kernels decode to bf16 there, where E4M3 times a power of two is exact: 8-bit weights halve the
-bytes read and leave the arithmetic at bf16's rate. Before 8.9 the cast itself is missing, and
-E4M3 is decoded by integer shifts.
+bytes read and leave the arithmetic at bf16's rate.
+
+Before 8.9 the cast itself is missing, and E4M3 is coded and decoded by integer shifts. On 8.9
+Triton (3.7 at least) goes from f32 to E4M3 by way of f16, and what f16 rounds to the middle of two
+codes is rounded a second time: triton-lang/triton#11753. Integer shifts there too.
 """
 
 import os
@@ -34,8 +37,8 @@ class Target:
     capability: int
     """Ten times the major compute capability plus the minor: 90 is 9.0. 0: no GPU."""
     has_e4m3_casts: bool
-    """Instructions convert between f32 and E4M3; else integer shifts do. Both round to nearest,
-    ties to even, and give the same bits."""
+    """Triton's casts between f32 and E4M3 exist and round once; else integer shifts do it. Both round
+    to nearest, ties to even, and give the same bits."""
     has_dot_scaled: bool
     """`tl.dot_scaled` is a tensor-core instruction; else kernels decode to bf16 and use `tl.dot`."""
     has_bf16_dot: bool
@@ -75,7 +78,7 @@ def target_from_capability(major: int, minor: int) -> Target:
     return Target(
         name=f"sm_{capability}",
         capability=capability,
-        has_e4m3_casts=capability >= 89,
+        has_e4m3_casts=capability >= 90,
         has_dot_scaled=major in (10, 12),
         has_bf16_dot=True,
         interpreted=False,

@@ -10,7 +10,7 @@ from composer_kernels.target_info import CPU, INTERPRETER
     [
         (8, 0, False, False),
         (8, 6, False, False),
-        (8, 9, True, False),
+        (8, 9, False, False),
         (9, 0, True, False),
         (10, 0, True, True),
         (10, 3, True, True),

@@ -28,7 +28,7 @@ def mxfp4_quantize(x: Float[Tensor, "*rows K"], *, rule: ScaleRule = ScaleRule.C
     """Quantises along the last dimension, whose length is even. NaN, infinity and zero are treated
     as `mxfp8_quantize` does, but that E2M1 has no NaN: a block's NaN stands in its scale alone."""
     blocks = split_blocks(x.detach().float())
-    carry = E2M1_CARRY if rule is ScaleRule.CEIL else 0
+    carry = E2M1_CARRY if rule == ScaleRule.CEIL else 0
     scales = block_scales(blocks, emax=E2M1_EMAX, saturation_carry=carry)
     is_nan = scales == UE8M0_NAN
     inverse = inverse_factors(scales.masked_fill(is_nan, 0))

@@ -67,7 +67,7 @@ def mxfp8_quantize(
 
 def _quantize_rows(x: Tensor, rule: ScaleRule) -> MXFP8Tensor:
     blocks = split_blocks(x.detach().float())
-    carry = E4M3_CARRY if rule is ScaleRule.CEIL else 0
+    carry = E4M3_CARRY if rule == ScaleRule.CEIL else 0
     scales = block_scales(blocks, emax=E4M3_EMAX, saturation_carry=carry)
     is_nan = scales == UE8M0_NAN
     inverse = inverse_factors(scales.masked_fill(is_nan, 0))
