@@ -90,7 +90,7 @@ def check_value_dtype(dtype: torch.dtype) -> None:
     check_dtype("the result", torch.empty(0, dtype=dtype), VALUE_DTYPES)
 
 
-# Tests launch on the CPU, with `target_info.INTERPRETER`. Triton is imported where kernels are
+# Tests launch on the CPU, with `target_info.INTERPRETER`. A grid of no programs is no launch. Triton is imported where kernels are
 # launched: a CPU's users do without it.
 
 
@@ -102,27 +102,26 @@ def _launch_quantize(
     K = x.shape[-1]
     M = x.shape[-2] if columns else prod(x.shape[:-1])
     B = prod(x.shape[:-2]) if columns else 1
-    x_BMK = x.detach().reshape(B, M, K)
+    x_BMK = x.reshape(B, M, K)
     rows = _empty(x, x.shape)
     transposed = _empty(x, (*x.shape[:-2], K, M)) if columns else None
     block_m = BLOCK_M if columns else min(BLOCK_M, _next_power_of_two(M))
     kernel = cast(Any, _quantize).quantize_kernel
-    if x.numel():
-        outputs = [*_bytes(rows), *_bytes(transposed or rows)]
-        kernel[(-(-M // block_m), -(-K // BLOCK_K), B)](
-            x_BMK,
-            *outputs,
-            M,
-            K,
-            *x_BMK.stride(),
-            CARRY=E4M3_CARRY if rule == ScaleRule.CEIL else 0,
-            COLUMNS=columns,
-            BLOCK_M=block_m,
-            BLOCK_K=BLOCK_K,
-            HAS_E4M3_CASTS=target.has_e4m3_casts,
-            INTERPRETED=target.interpreted,
-            num_warps=8 if columns else 4,
-        )
+    outputs = [*_bytes(rows), *_bytes(transposed or rows)]
+    kernel[(-(-M // block_m), -(-K // BLOCK_K), B)](
+        x_BMK,
+        *outputs,
+        M,
+        K,
+        *x_BMK.stride(),
+        CARRY=E4M3_CARRY if rule == ScaleRule.CEIL else 0,
+        COLUMNS=columns,
+        BLOCK_M=block_m,
+        BLOCK_K=BLOCK_K,
+        HAS_E4M3_CASTS=target.has_e4m3_casts,
+        INTERPRETED=target.interpreted,
+        num_warps=8 if columns else 4,
+    )
     return rows, transposed
 
 
@@ -133,18 +132,17 @@ def _launch_dequantize(x: MXFP8Tensor, *, dtype: torch.dtype, target: Target) ->
     values = torch.empty(x.shape, dtype=dtype, device=x.codes.device)
     block_m = min(BLOCK_M, _next_power_of_two(M))
     kernel = cast(Any, _quantize).dequantize_kernel
-    if values.numel():
-        kernel[(-(-M // block_m), -(-K // BLOCK_K))](
-            x.codes.contiguous().view(torch.uint8),
-            x.scales.contiguous(),
-            values,
-            M,
-            K,
-            BLOCK_M=block_m,
-            BLOCK_K=BLOCK_K,
-            HAS_E4M3_CASTS=target.has_e4m3_casts,
-            INTERPRETED=target.interpreted,
-        )
+    kernel[(-(-M // block_m), -(-K // BLOCK_K))](
+        x.codes.contiguous().view(torch.uint8),
+        x.scales.contiguous(),
+        values,
+        M,
+        K,
+        BLOCK_M=block_m,
+        BLOCK_K=BLOCK_K,
+        HAS_E4M3_CASTS=target.has_e4m3_casts,
+        INTERPRETED=target.interpreted,
+    )
     return values
 
 

@@ -1,5 +1,7 @@
 """The kernels, under Triton's interpreter, against their twins: bit for bit."""
 
+import math
+
 import pytest
 import torch
 
@@ -100,6 +102,18 @@ def test_every_exponent_about_the_place_where_it_saturates(rule: ScaleRule):
     assert_same_codes(launch(x, rule)[0], reference.mxfp8_quantize(x, rule=rule))
 
 
+@pytest.mark.parametrize("special", [0.0, -0.0, math.inf, -math.inf, math.nan, 2.0**-149])
+def test_a_special_value_in_its_block(special: float):
+    """Among zeros, then among ones."""
+    x = torch.arange(2.0)[:, None].repeat(1, 64)
+    x[:, 40] = special
+    rows, transposed = launch(x, columns=True)
+    wanted_rows, wanted_transposed = reference.mxfp8_quantize(x, columns=True)
+    assert_same_codes(rows, wanted_rows)
+    assert transposed is not None
+    assert_same_codes(transposed, wanted_transposed)
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_code_with_every_scale(dtype: torch.dtype):
     codes = torch.arange(256).to(torch.uint8).expand(256, 256).contiguous()
@@ -133,6 +147,13 @@ def test_views(view):
     assert_same_codes(rows, wanted_rows)
     assert transposed is not None
     assert_same_codes(transposed, wanted_transposed)
+
+
+def test_a_parameter_is_quantised_without_a_gradient():
+    rows, transposed = launch(torch.nn.Parameter(torch.ones(2, 32)), columns=True)
+    assert transposed is not None
+    assert not _launch_dequantize(rows, dtype=torch.float32, target=INTERPRETER).requires_grad
+    assert not transposed.codes.requires_grad
 
 
 @pytest.mark.parametrize("shape", [(0, 64), (4, 0), (0, 3, 32)], ids=str)

@@ -27,7 +27,7 @@ that E2M1 lacks, and would be rounded to even, which is 8."""
 def mxfp4_quantize(x: Float[Tensor, "*rows K"], *, rule: ScaleRule = ScaleRule.CEIL) -> MXFP4Tensor:
     """Quantises along the last dimension, whose length is even. NaN, infinity and zero are treated
     as `mxfp8_quantize` does, but that E2M1 has no NaN: a block's NaN stands in its scale alone."""
-    blocks = split_blocks(x.detach().float())
+    blocks = split_blocks(x.float())
     carry = E2M1_CARRY if rule == ScaleRule.CEIL else 0
     scales = block_scales(blocks, emax=E2M1_EMAX, saturation_carry=carry)
     is_nan = scales == UE8M0_NAN

@@ -66,12 +66,12 @@ def mxfp8_quantize(
 
 
 def _quantize_rows(x: Tensor, rule: ScaleRule) -> MXFP8Tensor:
-    blocks = split_blocks(x.detach().float())
+    blocks = split_blocks(x.float())
     carry = E4M3_CARRY if rule == ScaleRule.CEIL else 0
     scales = block_scales(blocks, emax=E4M3_EMAX, saturation_carry=carry)
     is_nan = scales == UE8M0_NAN
     inverse = inverse_factors(scales.masked_fill(is_nan, 0))
-    # Torch's own cast rounds to nearest even and does not saturate.
+    # Torch's own cast rounds to nearest even; not in every release does it saturate.
     elements = (blocks * inverse[..., None]).clamp(-E4M3_MAX, E4M3_MAX).to(torch.float8_e4m3fn)
     codes = elements.view(torch.uint8).masked_fill(is_nan[..., None], E4M3_NAN)
     codes = join_blocks(codes, x.shape[-1]).contiguous()
