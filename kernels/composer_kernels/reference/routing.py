@@ -157,7 +157,7 @@ def _copy_rows(x_TD: Shaped[Tensor, "T D"], dispatch: Dispatch) -> Shaped[Tensor
     is_padding_P1 = dispatch.token_of_row[:, None] < 0
     if x_TD.shape[0] == 0:
         return x_TD.new_zeros(dispatch.num_rows, x_TD.shape[1])
-    return x_TD[dispatch.token_of_row.clamp(min=0).long()].masked_fill(is_padding_P1, 0)
+    return x_TD[dispatch.token_of_row.clamp(min=0).long()].masked_fill_(is_padding_P1, 0)
 
 
 def combine(

@@ -140,7 +140,7 @@ def route_kernel(
     else:
         weights_TK = _sigmoid(chosen_x_TK)
     if NORMALIZE:
-        total_T = tl.sum(tl.where(slot < TOP_K, weights_TK, 0.0), axis=1)
+        total_T = tl.sum(weights_TK, axis=1)  # slots past TOP_K are zeros: their logit is -inf
         weights_TK = weights_TK / (total_T[:, None] + _NORMALIZE_EPS)
     weights_TK = weights_TK * routed_scaling_factor
     weights_TK = tl.where(num_nan_T[:, None] > 0, float("nan"), weights_TK)
@@ -248,7 +248,8 @@ def _describe_blocks(
         is_block = block < num_blocks
         tl.store(expert_of_block + block, tl.where(row < num_rows, expert_B, -1), mask=is_block)
         row_BM = row[:, None] + tl.arange(0, BLOCK_M)[None, :]
-        is_padding_BM = (row_BM >= last_token_end_B[:, None]) | (row[:, None] >= num_rows)
+        # In an unused block, whose end is 0, that is every row.
+        is_padding_BM = row_BM >= last_token_end_B[:, None]
         minus_one_BM = tl.full((STEP, BLOCK_M), -1, tl.int32)
         tl.store(token_of_row + row_BM, minus_one_BM, mask=is_block[:, None] & is_padding_BM)
 
