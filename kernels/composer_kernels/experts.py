@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Float32, Int32
 from torch import Tensor
 
-from composer_kernels.errors import DtypeError
+from composer_kernels.errors import DtypeError, KernelError
 from composer_kernels.expert_weights import ExpertWeights
 from composer_kernels.formats import MXFP4Tensor, MXFP8Tensor, ScaleRule
 from composer_kernels.grouped_gemm import grouped_gemm, grouped_gemm_quantized, kind_of
@@ -43,10 +43,12 @@ def expert_layer(
     of `run_experts`, and so are the errors.
     """
     num_tokens, top_k = topk_expert_ids_TK.shape
+    if num_experts is None:
+        num_experts = first_local_expert + weights.num_experts
     plan = dispatch(
         topk_expert_ids_TK,
         topk_weights_TK,
-        num_experts or first_local_expert + weights.num_experts,
+        num_experts,
         choose_block_m(weights, num_tokens, top_k, quantize_activations=quantize_activations),
         first_local_expert=first_local_expert,
         num_local_experts=weights.num_experts,
@@ -112,10 +114,13 @@ def choose_block_m(
 
 
 def quantize_experts(weights: ExpertWeights, *, rule: ScaleRule = ScaleRule.CEIL) -> ExpertWeights:
-    """The same experts with bf16 or f32 weights quantised to MXFP8, biases as they are."""
+    """The same experts with bf16 or f32 weights quantised to MXFP8, biases as they are.
+
+    Raises `KernelError` where the weights are quantised already.
+    """
     gate_up, down = weights.gate_up, weights.down
     if not (isinstance(gate_up, Tensor) and isinstance(down, Tensor)):
-        raise DtypeError("the weights", torch.uint8, [torch.bfloat16, torch.float32])
+        raise KernelError("gate_up or down is quantised; weights in bf16 or f32 are asked for")
     return replace(
         weights,
         gate_up=mxfp8_quantize(gate_up, rule=rule),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -30,6 +31,8 @@ pytestmark = pytest.mark.filterwarnings(
     # NumPy, which the interpreter computes with, where NaN and overflow are what is tested.
     "ignore:(invalid value|overflow) encountered:RuntimeWarning"
 )
+
+module = import_module("composer_kernels.grouped_gemm")
 
 SWAPPED = replace(SMALL, swap_operands=True)
 both_ways = pytest.mark.parametrize("tiles", [SMALL, SWAPPED], ids=["x w^T", "w x^T"])
@@ -269,13 +272,28 @@ def test_tiles_taller_than_a_dispatch_block_are_refused():
 
 
 def test_weights_by_a_transposed_view():
-    """As the gradient of x contracts them."""
     dispatch = spread([3, 0, 17])
     x, w = Draw.seeded(8).exact(Kind.BF16_BF16, dispatch.num_rows, 3, 64, 40)
     assert isinstance(w, Tensor)
     view = w.mT.contiguous().mT
     assert view.stride(-1) == 64
     assert_same_bits(launch(x, view, dispatch), launch(x, w, dispatch))
+
+
+@pytest.mark.parametrize("quantized", [False, True], ids=["bf16", "mxfp8"])
+def test_the_gradient_of_x_is_the_product_with_transposed_weights(quantized: bool):
+    draw = Draw.seeded(14)
+    dispatch = spread([3, 0, 17])
+    w = draw.integers(-4, 4, 3, 64, 40).bfloat16()
+    x = draw.integers(-4, 4, dispatch.num_rows, 40).float().requires_grad_()
+    grad_y = draw.integers(-4, 4, dispatch.num_rows, 64).bfloat16()
+    reference.grouped_gemm(x, w, dispatch, out_dtype=torch.float32).backward(grad_y.float())
+    if quantized:
+        _, transposed = reference.mxfp8_quantize(w, columns=True)
+        actual = launch(reference.mxfp8_quantize(grad_y), transposed, dispatch)
+    else:
+        actual = launch(grad_y, w.mT, dispatch)
+    torch.testing.assert_close(actual, x.grad, rtol=0, atol=0)
 
 
 def test_rows_of_a_wider_buffer():
@@ -382,6 +400,25 @@ def test_on_the_cpu_the_twin_computes(kind: Kind):
         grouped_gemm_quantized(x, w, dispatch, rule=ScaleRule.FLOOR, **options),
         reference.grouped_gemm_quantized(x, w, dispatch, rule=ScaleRule.FLOOR, **options),
     )
+
+
+@pytest.mark.parametrize("rows_per_expert", [2, 20, 70], ids=["decode", "mixed", "prefill"])
+def test_as_on_a_gpu_with_saved_tiles(rows_per_expert: int, monkeypatch: pytest.MonkeyPatch):
+    """The public functions' path to the kernel, with the interpreter in the place of an A100."""
+    target = replace(INTERPRETER, capability=80)
+    monkeypatch.setattr(module, "target_of", lambda _: target)
+    monkeypatch.setattr(module, "_num_multiprocessors", lambda _: 2)
+    dispatch = spread([rows_per_expert, rows_per_expert - 1])
+    x, w = Draw.seeded(13).exact(Kind.MXFP8_MXFP8, dispatch.num_rows, 2, 66, 64)
+    assert_same_bits(grouped_gemm(x, w, dispatch), reference.grouped_gemm(x, w, dispatch))
+    assert_same_codes(
+        grouped_gemm_quantized(x, w, dispatch, rule=ScaleRule.FLOOR),
+        reference.grouped_gemm_quantized(x, w, dispatch, rule=ScaleRule.FLOOR),
+    )
+    assert grouped_gemm(x, w, dispatch, activation=SILU).shape == (dispatch.num_rows, 33)
+    quantized = grouped_gemm_quantized(x, w, dispatch, activation=SILU)
+    assert quantized.shape == (dispatch.num_rows, 33)
+    assert quantized.scales.shape == (dispatch.num_rows, 2)
 
 
 def _mxfp8(*shape: int) -> MXFP8Tensor:
