@@ -58,12 +58,13 @@ def autotune(
 ) -> Tiles:
     """Time candidates on random operands and save the fastest for this target, kind, regime and shape.
 
-    Tokens choose their experts at random, each equally likely. Choices that `path` holds for others
-    stay. A candidate that the target cannot run (too much shared memory, say) is passed over.
+    Tokens choose their experts at random, each equally likely. Choices that `path` holds for
+    others stay. A candidate that the target cannot run (too much shared memory, say) is passed
+    over.
 
-    `candidates`: by default `default_candidates` of the regime. `time_ms`: how long a call takes, by
-    default `triton.testing.do_bench`'s median. Raises `KernelError` where no candidate runs, or `path` is
-    something else than a file of tiles.
+    `candidates`: by default `default_candidates` of the regime. `time_ms`: how long a call takes,
+    by default `triton.testing.do_bench`'s median. Raises `KernelError` where no candidate runs,
+    or `path` is something else than a file of tiles.
     """
     saved = load_tiles(path) if path.exists() else {}
     time_ms = time_ms or _median_ms

@@ -1,10 +1,12 @@
 """The weights of a layer's experts, and how published layouts become ours.
 
-An expert's two weights are `gate_up` `[2 F, D]` and `down` `[D, F]`, the contracted dimension last. The rows of
-gate and up are interleaved: row 2 j of `gate_up` is gate j, row 2 j + 1 is up j. One tile of the GEMM then
-holds both numbers of each SwiGLU output, next to each other in one thread's registers.
+An expert's two weights are `gate_up` `[2 F, D]` and `down` `[D, F]`, the contracted dimension
+last. The rows of gate and up are interleaved: row 2 j of `gate_up` is gate j, row 2 j + 1 is up
+j. One tile of the GEMM then holds both numbers of each SwiGLU output, next to each other in one
+thread's registers.
 
-Dimensions: E experts, F expert hidden dim, G = 2 F, D model dim, N and K a weight's rows and columns.
+Dimensions: E experts, F expert hidden dim, G = 2 F, D model dim, N and K a weight's rows and
+columns.
 """
 
 from dataclasses import dataclass
@@ -50,7 +52,8 @@ def interleave_gate_up(
 ) -> Shaped[Tensor, "E G *rest"]:
     """From separate `gate_proj` and `up_proj` (Mixtral's `w1` and `w3`), each expert's stacked.
 
-    Rows move whole, so biases `[E, F]`, and MX codes and scales each by themselves, go the same way.
+    Rows move whole, so biases `[E, F]`, and MX codes and scales each by themselves, go the same
+    way.
     """
     check_shape("up", up_EFX, gate_EFX.shape)
     check_dtype("up", up_EFX, [gate_EFX.dtype])

@@ -1,12 +1,13 @@
-"""The forward pass of a layer's experts: two grouped GEMMs with SwiGLU between them, and the weighted sum.
+"""The forward pass of a layer's experts: two grouped GEMMs with SwiGLU between them, and the
+weighted sum.
 
     y[t] = sum_k weight[t, k] * down(swiglu(gate_up(x[t])))  over the experts chosen by t
 
-Four launches and no copy of the tokens: the first GEMM picks its rows from x by itself, and its epilogue
-applies SwiGLU and, with `quantize_activations`, quantises what the second GEMM reads.
+Four launches and no copy of the tokens: the first GEMM picks its rows from x by itself, and its
+epilogue applies SwiGLU and, with `quantize_activations`, quantises what the second GEMM reads.
 
-Dimensions: T tokens, K chosen experts a token, E experts, F expert hidden dim, D model dim, P rows of the
-permuted buffer. For inference: no gradient is kept on CUDA.
+Dimensions: T tokens, K chosen experts a token, E experts, F expert hidden dim, D model dim, P
+rows of the permuted buffer. For inference: no gradient is kept on CUDA.
 """
 
 from dataclasses import replace
@@ -38,9 +39,9 @@ def expert_layer(
 ) -> Float[Tensor, "T D"]:
     """Run each token through its chosen experts and sum their outputs, times the token's weights.
 
-    `weights` holds the experts from `first_local_expert` on, of `num_experts` in all (default: these
-    are all); chosen experts that are not among them add nothing. The other arguments are those
-    of `run_experts`, and so are the errors.
+    `weights` holds the experts from `first_local_expert` on, of `num_experts` in all (default:
+    these are all); chosen experts that are not among them add nothing. The other arguments are
+    those of `run_experts`, and so are the errors.
     """
     num_tokens, top_k = topk_expert_ids_TK.shape
     if num_experts is None:

@@ -2,25 +2,28 @@
 
     y[r] = f(x[s(r)] w[e(r)]^T + bias[e(r)])
 
-r a row of the permuted buffer, e(r) its expert, s(r) = r, or with `gather` the token at r; f the identity
-or SwiGLU over interleaved rows of w (`composer_kernels.swiglu` has the formula and the layout).
+r a row of the permuted buffer, e(r) its expert, s(r) = r, or with `gather` the token at r; f the
+identity or SwiGLU over interleaved rows of w (`composer_kernels.swiglu` has the formula and the
+layout).
 
-CUDA tensors are computed by one kernel in `grouped_gemm_details`, CPU tensors by `reference.grouped_gemm`.
-Its blocks of rows come from `dispatch`, on the device: nothing waits for it, and no row depends on which
-others there are. Sums are f32 and rounded once; no partial sums are added across programs, so results are
-the same from run to run. Splitting K, which would need that, gains little here: the few tokens of decoding
-still choose several experts each, and their tiles of N are enough programs to ask for all the memory's speed.
+CUDA tensors are computed by one kernel in `grouped_gemm_details`, CPU tensors by
+`reference.grouped_gemm`. Its blocks of rows come from `dispatch`, on the device: nothing waits
+for it, and no row depends on which others there are. Sums are f32 and rounded once; no partial
+sums are added across programs, so results are the same from run to run. Splitting K, which would
+need that, gains little here: the few tokens of decoding still choose several experts each, and
+their tiles of N are enough programs to ask for all the memory's speed.
 
-With both operands in MXFP8, targets with `has_dot_scaled` multiply the codes; elsewhere, and for bf16
-activations everywhere, the kernel decodes to bf16, which is exact for E4M3 and E2M1 times a power of two
-(down to bf16's smallest subnormal, 2^-133).
+With both operands in MXFP8, targets with `has_dot_scaled` multiply the codes; elsewhere, and for
+bf16 activations everywhere, the kernel decodes to bf16, which is exact for E4M3 and E2M1 times a
+power of two (down to bf16's smallest subnormal, 2^-133).
 
-The gradient of x is the same product: `grouped_gemm(grad_y, w transposed to [E, K, N])`, in bf16 by a view,
-`w.mT`, and in MXFP8 from `mxfp8_quantize(w, columns=True)`, whose blocks lie along N.
+The gradient of x is the same product: `grouped_gemm(grad_y, w transposed to [E, K, N])`, in bf16
+by a view, `w.mT`, and in MXFP8 from `mxfp8_quantize(w, columns=True)`, whose blocks lie along N.
 
-Dimensions: P rows of the permuted buffer, R rows of x (P, or with `gather` the T tokens), E experts,
-N outputs (2 F before SwiGLU), K contracted dim, O = N, or with SwiGLU N / 2. The `_launch` function runs the
-kernel on any device that Triton takes, its interpreter included; tests call it.
+Dimensions: P rows of the permuted buffer, R rows of x (P, or with `gather` the T tokens), E
+experts, N outputs (2 F before SwiGLU), K contracted dim, O = N, or with SwiGLU N / 2. The
+`_launch` function runs the kernel on any device that Triton takes, its interpreter included;
+tests call it.
 """
 
 from dataclasses import dataclass, replace
@@ -61,14 +64,15 @@ def grouped_gemm(
 ) -> Float[Tensor, "P O"]:
     """Multiply every row by its expert's weights; rows without a token become zeros.
 
-    Pairs of operands: MXFP8 with MXFP8, and bf16 with MXFP8, MXFP4 or bf16; on the CPU f32 stands for bf16
-    too. `bias_EN` is bf16 or f32. Rows of x without a token are never read, so they may hold anything.
-    `gather`: x has a row for each token, and the kernel picks them by `dispatch.token_of_row`, which saves
-    `permute`. The contracted dimension lies in one piece in every tensor but a bf16 `w_ENK`, whose
-    strides are free. `tiles`: the saved choice by default; without effect on the CPU.
+    Pairs of operands: MXFP8 with MXFP8, and bf16 with MXFP8, MXFP4 or bf16; on the CPU f32 stands
+    for bf16 too. `bias_EN` is bf16 or f32. Rows of x without a token are never read, so they may
+    hold anything. `gather`: x has a row for each token, and the kernel picks them by
+    `dispatch.token_of_row`, which saves `permute`. The contracted dimension lies in one piece in
+    every tensor but a bf16 `w_ENK`, whose strides are free. `tiles`: the saved choice by default;
+    without effect on the CPU.
 
-    No gradient is kept on CUDA. Raises a `KernelError` that names the tensor where shapes, dtypes, devices
-    or strides do not fit.
+    No gradient is kept on CUDA. Raises a `KernelError` that names the tensor where shapes,
+    dtypes, devices or strides do not fit.
     """
     kind = _check(x_RK, w_ENK, dispatch, bias_EN, activation, gather)
     check_dtype("the result", torch.empty(0, dtype=out_dtype), _FLOATS)
@@ -112,7 +116,7 @@ def grouped_gemm_quantized(
     rule: ScaleRule = ScaleRule.CEIL,
     tiles: Tiles | None = None,
 ) -> MXFP8Tensor:
-    """`grouped_gemm` whose result leaves in MXFP8 `[P, O]`, as `mxfp8_quantize` of its f32 sums would.
+    """`grouped_gemm` with an MXFP8 result `[P, O]`: `mxfp8_quantize` of its f32 sums.
 
     The sums never reach memory: what a next `grouped_gemm` reads is a quarter of f32.
     """
@@ -254,12 +258,13 @@ def _launch(
     target: Target,
     num_programs: int | None = None,
 ) -> None:
-    """Write every element of `out`. `num_programs`: the persistent grid; by default as `tiles` says."""
+    """Write every element of `out`. `num_programs`: the grid; None: as `tiles` says."""
     from composer_kernels.grouped_gemm_details import _grouped_gemm
 
     if dispatch.block_m % tiles.block_m:
         raise KernelError(
-            f"tiles.block_m is {tiles.block_m}; a divisor of the dispatch's {dispatch.block_m} is asked for"
+            f"tiles.block_m is {tiles.block_m}; a divisor of the dispatch's {dispatch.block_m} "
+            "is asked for"
         )
     _, N, K = w_ENK.shape
     x, w, y = _bytes(x_RK), _bytes(w_ENK), _bytes(out)

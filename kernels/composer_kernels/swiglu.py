@@ -1,9 +1,10 @@
 """SwiGLU, the activation between an expert's two GEMMs.
 
-    h[j] = g * sigmoid(alpha * g) * (u + up_offset),  g = min(gate, limit),  u = clamp(up, -limit, limit)
+    h[j] = g * sigmoid(alpha * g) * (u + up_offset),  g = min(gate, limit),  u = clamp(up, -limit,
+    limit)
 
-Sources: Shazeer, "GLU Variants Improve Transformer" (2020), section 2; alpha, limit and up_offset are those
-of gpt-oss.
+Sources: Shazeer, "GLU Variants Improve Transformer" (2020), section 2; alpha, limit and up_offset
+are those of gpt-oss.
 """
 
 from dataclasses import dataclass

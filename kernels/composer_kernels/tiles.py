@@ -1,7 +1,7 @@
 """How grouped GEMMs are cut into tiles, and the choices saved for each target, kind and load.
 
-`choose_tiles` reads `tiles.json` beside this file and, over it, the file that the environment variable
-`COMPOSER_KERNEL_TILES` names, which `composer_kernels.autotune` writes.
+`choose_tiles` reads `tiles.json` beside this file and, over it, the file that the environment
+variable `COMPOSER_KERNEL_TILES` names, which `composer_kernels.autotune` writes.
 """
 
 import json

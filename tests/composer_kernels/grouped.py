@@ -54,8 +54,8 @@ class Draw:
     def exact(self, kind: Kind, num_rows: int, E: int, N: int, K: int) -> tuple[Operand, Operand]:
         """x `[num_rows, K]` and w `[E, N, K]` whose products have exact sums in f32.
 
-        Elements are multiples of 1/2 up to 6 and scales 1/4 to 4, so products are multiples of 1/64
-        up to 576: sums of 100 are below 2^24 / 64.
+        Elements are multiples of 1/2 up to 6 and scales 1/4 to 4, so products are multiples of
+        1/64 up to 576: sums of 100 are below 2^24 / 64.
         """
         w_format = kind.split("_")[1]
         x = (

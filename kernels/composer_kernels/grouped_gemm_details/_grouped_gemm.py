@@ -2,13 +2,15 @@
 
     y[r, n] = f(sum_k x[s(r), k] * w[e(r), n, k] + bias[e(r), n])
 
-r a row of the permuted buffer, e(r) the expert of its block, s(r) the row of x that it reads: r itself,
-or with GATHER the token at r. n counts outputs and k the contracted dimension; the sum runs in f32.
-f is the identity or SwiGLU over the pairs n = 2j (gate), 2j + 1 (up); see `_epilogue`. Rows without a
-token are zeros, whatever x holds there, so every row of the output is written.
+r a row of the permuted buffer, e(r) the expert of its block, s(r) the row of x that it reads: r
+itself, or with GATHER the token at r. n counts outputs and k the contracted dimension; the sum
+runs in f32. f is the identity or SwiGLU over the pairs n = 2j (gate), 2j + 1 (up); see
+`_epilogue`. Rows without a token are zeros, whatever x holds there, so every row of the output is
+written.
 
-x and w are bf16, E4M3 codes or, for w, E2M1 codes, two a byte, low four bits first. Codes come as uint8, which
-every target loads; scales are UE8M0, one for 32 elements along k (OCP MX v1.0, section 5.2).
+x and w are bf16, E4M3 codes or, for w, E2M1 codes, two a byte, low four bits first. Codes come as
+uint8, which every target loads; scales are UE8M0, one for 32 elements along k (OCP MX v1.0,
+section 5.2).
 """
 
 import triton
@@ -34,8 +36,8 @@ def offsets(index, stride):
 def tile_position(tile, num_tiles_m, num_tiles_n, GROUP_M: tl.constexpr):
     """Row and column of the tile that comes `tile`-th.
 
-    Bands of GROUP_M rows of tiles; inside a band down first, so that programs running together share
-    the columns of w that one of them brought to the L2 cache.
+    Bands of GROUP_M rows of tiles; inside a band down first, so that programs running together
+    share the columns of w that one of them brought to the L2 cache.
     """
     band = tile // (GROUP_M * num_tiles_n)
     place = tile % (GROUP_M * num_tiles_n)
@@ -47,7 +49,8 @@ def tile_position(tile, num_tiles_m, num_tiles_n, GROUP_M: tl.constexpr):
 def _load_columns(
     first_of_row, in_range, start, end, stride, WIDTH: tl.constexpr, WHOLE: tl.constexpr
 ):
-    """`[rows, WIDTH]` elements from column `start` on; zeros from column `end` on, and outside `in_range`."""
+    """`[rows, WIDTH]` elements from column `start` on; zeros from column `end` on, and outside
+    `in_range`."""
     columns = start + tl.arange(0, WIDTH)
     pointers = first_of_row[:, None] + offsets(columns, stride)[None, :]
     if WHOLE:
@@ -70,7 +73,8 @@ def ue8m0_to_bf16(scales):
 
 @triton.jit
 def _apply_scales(values, scales, INTERPRETED: tl.constexpr):
-    """Each block of 32 values times its scale, exact in bf16: a code has at most 4 significant bits."""
+    """Each block of 32 values times its scale, exact in bf16: a code has at most 4 significant
+    bits."""
     ROWS: tl.constexpr = values.shape[0]
     WIDTH: tl.constexpr = values.shape[1]
     if INTERPRETED:
@@ -155,8 +159,9 @@ def grouped_gemm_kernel(
 ):
     """Tiles of y by a persistent grid: program p of G does tiles p, p + G, p + 2 G, …
 
-    out_scales_ptr given: y is quantised to MXFP8, codes as uint8. SWAP computes a tile as w x^T, so that w fills
-    the long side of the matrix instruction when the rows are few. WHOLE_K: BLOCK_K divides K.
+    out_scales_ptr given: y is quantised to MXFP8, codes as uint8. SWAP computes a tile as w x^T,
+    so that w fills the long side of the matrix instruction when the rows are few. WHOLE_K:
+    BLOCK_K divides K.
     """
     tl.static_assert(BLOCK_K % 32 == 0, "a tile's k holds whole blocks of 32")
     tl.static_assert(ROWS_PER_BLOCK % BLOCK_M == 0, "a tile's rows belong to one expert")

@@ -1,10 +1,10 @@
-"""A layer's experts in plain PyTorch, without the permuted buffer: what `composer_kernels.experts` is
-measured against.
+"""A layer's experts in plain PyTorch, without the permuted buffer: what
+`composer_kernels.experts` is measured against.
 
     y[t] = sum_k weight[t, k] * down(swiglu(gate_up(x[t])))  over the experts chosen by t
 
-Values are rounded where the kernels round: SwiGLU's output and each expert's output once, to x's dtype or to
-MXFP8; the sum over k runs in f32, in the order of the slots, and is rounded once.
+Values are rounded where the kernels round: SwiGLU's output and each expert's output once, to x's
+dtype or to MXFP8; the sum over k runs in f32, in the order of the slots, and is rounded once.
 
 Dimensions: T tokens, K chosen experts a token, E experts, F expert hidden dim, D model dim.
 """

@@ -1,12 +1,14 @@
-"""Grouped GEMM in plain PyTorch: what the kernels of `composer_kernels.grouped_gemm` are measured against.
+"""Grouped GEMM in plain PyTorch: what the kernels of `composer_kernels.grouped_gemm` are measured
+against.
 
     y[r] = f(x[s(r)] w[e(r)]^T + bias[e(r)])
 
-r a row of the permuted buffer, e(r) its expert, s(r) = r, or with `gather` its token; f the identity or
-SwiGLU. Operands are dequantised to f32, products and sums are f32, and the result is rounded once.
+r a row of the permuted buffer, e(r) its expert, s(r) = r, or with `gather` its token; f the
+identity or SwiGLU. Operands are dequantised to f32, products and sums are f32, and the result is
+rounded once.
 
-Dimensions: P rows of the permuted buffer, R rows of x (P, or with `gather` the T tokens), E experts,
-N outputs (2 F before SwiGLU), K contracted dim, O = N, or with SwiGLU N / 2.
+Dimensions: P rows of the permuted buffer, R rows of x (P, or with `gather` the T tokens), E
+experts, N outputs (2 F before SwiGLU), K contracted dim, O = N, or with SwiGLU N / 2.
 """
 
 import torch
