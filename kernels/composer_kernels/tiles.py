@@ -56,8 +56,8 @@ class Tiles:
     block_n: int
     """Columns of a tile, at least 16; 64 or more where SwiGLU's output is quantised."""
     block_k: int
-    """Elements of the contracted dimension a step, at least 32; 64 or more for 4-bit weights.
-    Where it does not divide K, loads are masked."""
+    """Elements of the contracted dimension a step, at least 32. Where it does not divide K, loads
+    are masked."""
     group_m: int
     """Tiles of rows that share their columns of weights in the L2 cache: the height of a band."""
     swap_operands: bool

@@ -36,9 +36,8 @@ def test_every_target_has_a_choice(capability: tuple[int, int], kind: Kind):
     for regime, rows in ROWS_OF.items():
         tiles = choose_tiles(target, kind, rows, 1536, 2048)
         assert (tiles.block_m == 16) == (regime is Regime.DECODE)
-        # MXFP8 out of SwiGLU wants 32 outputs a tile, MXFP4 weights whole blocks of codes a step.
+        # SwiGLU's output in MXFP8 wants 32 of them in a tile.
         assert tiles.block_n >= 64
-        assert tiles.block_k >= 64
 
 
 def test_the_interpreter_has_none():
