@@ -19,20 +19,32 @@ from composer_kernels.reference.routing import (
     route,
     topk_weights,
 )
+from composer_kernels.reference.training import (
+    apply_swiglu,
+    expert_layer_with_grad,
+    grouped_wgrad,
+    sum_by_expert,
+    swiglu_backward,
+)
 
 __all__ = [
+    "apply_swiglu",
     "combine",
     "combine_backward",
     "dispatch",
     "expert_layer",
+    "expert_layer_with_grad",
     "grouped_gemm",
     "grouped_gemm_quantized",
+    "grouped_wgrad",
     "mxfp4_dequantize",
     "mxfp4_quantize",
     "mxfp8_dequantize",
     "mxfp8_quantize",
     "permute",
     "route",
+    "sum_by_expert",
     "swiglu",
+    "swiglu_backward",
     "topk_weights",
 ]
