@@ -101,7 +101,8 @@ def run_experts_with_grad(
     recipe: Recipe = MXFP8_RECIPE,
 ) -> Float[Tensor, "T D"]:
     """`expert_layer_with_grad` of a dispatch made before, whose `block_m` is a multiple of 32;
-    gradients of the weights of `combine` go to `plan.weights`.
+    gradients of the weights of `combine` go to `plan.weights`. Where no gradient is wanted,
+    `run_experts` does less.
 
     x is bf16, or on the CPU f32, and the result and x's gradient have its dtype. Differentiable
     once. Raises a `KernelError` that names the tensor where shapes, dtypes or devices do not fit.
@@ -267,14 +268,11 @@ def _operands(
 ) -> tuple[Operand, Operand]:
     """x as a product contracts it along its last dimension, and transposed, for one that contracts
     along the one before: from one pass where both are in MXFP8."""
-    plain = x.to(dtype)
-    rows: Operand = plain
-    columns: Operand = plain.mT
     if quantize_columns:
         rows, columns = mxfp8_quantize(x, rule=recipe.rule, columns=True)
-    elif quantize_rows:
-        rows = mxfp8_quantize(x, rule=recipe.rule)
-    return (rows if quantize_rows else plain), columns
+        return (rows if quantize_rows else x.to(dtype)), columns
+    plain = x.to(dtype)
+    return (mxfp8_quantize(x, rule=recipe.rule) if quantize_rows else plain), plain.mT
 
 
 def _bias_grad(

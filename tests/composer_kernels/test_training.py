@@ -310,6 +310,20 @@ def test_every_step_by_kernel(recipe: Recipe, ids: list[list[int]]):
     assert_exact(case, gradients(layer_of(recipe), case))
 
 
+@pytest.mark.usefixtures("by_kernel")
+def test_every_step_by_kernel_in_bf16():
+    """What is rounded is exact before, so the twin rounds to the same bits."""
+    case = lossless_case(Draw.seeded(12), torch.tensor(MIXED_IDS), E=E, D=D, F=F)
+    case = case.to(torch.bfloat16, torch.bfloat16)
+
+    def twin(x: Tensor, ids: Tensor, topk_weights: Tensor, weights: ExpertWeights) -> Tensor:
+        return reference.expert_layer_with_grad(x, ids, topk_weights, weights, recipe=MXFP8_RECIPE)
+
+    actual, expected = gradients(layer_of(MXFP8_RECIPE), case), gradients(twin, case)
+    for name in actual:
+        torch.testing.assert_close(actual[name], expected[name], rtol=0, atol=0, msg=name)
+
+
 @pytest.mark.usefixtures("unchecked")
 def test_errors():
     case = real_case(Draw.seeded(11), T=9, K=2, E=E, D=D, F=F)
