@@ -43,6 +43,7 @@ check: $(BIN)/composer-lsp  ## Lint, types, layering, generated documents
 	$(BIN)/pyright -p . --venvpath . --warnings
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/generate_docs.py --check
+	$(BIN)/python -m benchmarks.documents --check
 
 format: $(BIN)/composer-lsp  ## Format the Python code
 	$(BIN)/ruff check --fix .
@@ -50,6 +51,7 @@ format: $(BIN)/composer-lsp  ## Format the Python code
 
 docs: $(BIN)/composer-lsp  ## Regenerate the tables and the editors' settings schema
 	$(BIN)/python scripts/generate_docs.py
+	$(BIN)/python -m benchmarks.documents
 
 bench: $(BIN)/composer-lsp  ## Start-up, memory, latency, throughput, against named peers
 	$(BIN)/python -m bench

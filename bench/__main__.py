@@ -1,8 +1,9 @@
 """`make bench`: what Composer costs and how fast it answers, beside named peers in the same run.
 
-    python -m bench [start-up] [keystroke] [index] [agent] [ghost-text] [load] [cancel]    (default: all)
+    python -m bench [start-up] [keystroke] [index] [agent] [kernels] [ghost-text] [load]
+                    [cancel]                                                    (default: all)
 
-Needs the model qwen2.5-coder-0.5b for all but the first four, and fetches Django's sources for the
+Needs the model qwen2.5-coder-0.5b for all but the first five, and fetches Django's sources for the
 third and the fourth. `index-large` takes ten minutes and only runs when it is named. Every table is
 printed with the machine; quote ratios, not seconds.
 """
@@ -24,11 +25,20 @@ from bench import (
 )
 from composer_inference.hardware import read_hardware
 
+
+async def _run_kernels() -> None:
+    # Imported on use: the other parts measure processes beside which torch would weigh.
+    from benchmarks import twins
+
+    await twins.run()
+
+
 PARTS: dict[str, Callable[[], Awaitable[None]]] = {
     "start-up": start_up.run,
     "keystroke": keystroke.run,
     "index": index_speed.run,
     "agent": agent_overhead.run,
+    "kernels": _run_kernels,
     "ghost-text": ghost_text.run,
     "load": engine_load.run_busy,
     "cancel": engine_load.run_priorities,

@@ -4,6 +4,9 @@ usage: python3 scripts/bootstrap.py VENV
 
 Needs nothing but Python itself. Where the system's Python lacks ensurepip (Debian splits it off),
 pip is made available by the `venv` of another interpreter, or told how to be installed.
+
+The tests need no GPU: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu makes pip take
+PyTorch's build for CPUs, which saves gigabytes.
 """
 
 import subprocess
@@ -13,6 +16,11 @@ import venv
 from pathlib import Path
 
 NUM_TRIES = 3
+
+TORCH = "torch==2.13.0"
+"""Installed first and by its exact version. pip prefers a build for CPUs (2.13.0+cpu), where one is
+at hand, over the same version's CUDA build, but not over a newer version: a range would bring the
+newest release for CUDA, with gigabytes of libraries of which the tests use none."""
 
 
 def main() -> int:
@@ -36,17 +44,8 @@ def main() -> int:
             )
             return 1
     root = Path(__file__).resolve().parent.parent
-    command = [
-        python,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--editable",
-        f"{root}[dev]",
-    ]
-    return _retry([str(part) for part in command])
+    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    return _retry([*install, TORCH]) or _retry([*install, "--editable", f"{root}[dev]"])
 
 
 def _retry(command: list[str]) -> int:

@@ -22,7 +22,12 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 def test_every_top_level_name_is_ours(names: list[str]):
     packages = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-    assert packages == {"composer_lsp", "composer_inference", "composer_index"}
+    assert packages == {
+        "composer_lsp",
+        "composer_inference",
+        "composer_index",
+        "composer_kernels",
+    }
 
 
 @pytest.mark.parametrize(
@@ -31,6 +36,7 @@ def test_every_top_level_name_is_ours(names: list[str]):
         "composer_lsp/cli/sample/inventory.py",
         "composer_inference/py.typed",
         "composer_index/py.typed",
+        "composer_kernels/py.typed",
     ],
 )
 def test_data_files_are_shipped(names: list[str], name: str):

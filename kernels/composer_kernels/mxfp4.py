@@ -1,0 +1,66 @@
+"""MXFP4 weights, as gpt-oss publishes them, to bf16 and f32: `reference.mxfp4` has the formula."""
+
+from math import prod
+from typing import Any, cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from composer_kernels import reference
+from composer_kernels.errors import check_device, check_dtype, check_shape
+from composer_kernels.formats import MXFP4Tensor, num_blocks
+from composer_kernels.mxfp8 import check_value_dtype
+from composer_kernels.target_info import Target, target_of
+
+BLOCK_M = 16
+BLOCK_BYTES = 128
+"""Tile of a program: 16 x 256 elements."""
+
+
+def mxfp4_dequantize(
+    x: MXFP4Tensor, *, dtype: torch.dtype = torch.float32
+) -> Float[Tensor, "*lead K"]:
+    """The values in bf16 or f32. f32 is exact, bf16 rounds what is below its smallest normal number;
+    values of the largest scales overflow to infinity, which MX v1.0 section 5 leaves open.
+
+    A checkpoint's `blocks` `[…, K / 32, 16]` are `codes` once their last two dimensions are one.
+    Raises `DtypeError` or `ShapeError` where codes and scales do not belong together.
+    """
+    check_mxfp4("x", x)
+    check_value_dtype(dtype)
+    target = target_of(x.codes)
+    if target.capability == 0:
+        return reference.mxfp4_dequantize(x, dtype=dtype)
+    return _launch_dequantize(x, dtype=dtype, target=target)
+
+
+def check_mxfp4(name: str, x: MXFP4Tensor) -> None:
+    """Raises a `KernelError` unless codes and scales belong together and lie on one device."""
+    check_dtype(f"{name}.codes", x.codes, [torch.uint8])
+    check_dtype(f"{name}.scales", x.scales, [torch.uint8])
+    check_shape(f"{name}.scales", x.scales, [*x.shape[:-1], num_blocks(x.shape[-1])])
+    check_device(**{f"{name}.codes": x.codes, f"{name}.scales": x.scales})
+
+
+# Tests launch on the CPU, with `target_info.INTERPRETER`. A grid of no programs is no launch. Triton is imported where the kernel is
+# launched: a CPU's users do without it.
+
+
+def _launch_dequantize(x: MXFP4Tensor, *, dtype: torch.dtype, target: Target) -> Tensor:
+    from composer_kernels.mxfp4_details import _dequantize
+
+    M, num_bytes = prod(x.codes.shape[:-1]), x.codes.shape[-1]
+    values = torch.empty(x.shape, dtype=dtype, device=x.codes.device)
+    kernel = cast(Any, _dequantize).dequantize_kernel
+    kernel[(-(-M // BLOCK_M), -(-num_bytes // BLOCK_BYTES))](
+        x.codes.contiguous(),
+        x.scales.contiguous(),
+        values,
+        M,
+        num_bytes,
+        BLOCK_M=BLOCK_M,
+        BLOCK_BYTES=BLOCK_BYTES,
+        INTERPRETED=target.interpreted,
+    )
+    return values

@@ -1,0 +1,1 @@
+"""Uses of the kernels outside of this repository's own engine."""
