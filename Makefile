@@ -14,19 +14,24 @@ $(BIN)/composer-lsp: pyproject.toml scripts/bootstrap.py
 	$(PYTHON) scripts/bootstrap.py $(VENV)
 	@touch $@
 
+# What tests and checks need beside it, PyTorch and Triton among it.
+$(VENV)/.dev: $(BIN)/composer-lsp
+	$(PYTHON) scripts/bootstrap.py $(VENV) --dev
+	@touch $@
+
 run: $(BIN)/composer-lsp  ## Set up, fetch the default model, and see ghost text in the terminal
 	$(BIN)/composer-lsp try --yes
 
-test: $(BIN)/composer-lsp  ## The whole suite that needs no editor and no root
+test: $(VENV)/.dev  ## The whole suite that needs no editor and no root
 	$(BIN)/composer-lsp model pull smollm2-135m
 	$(BIN)/composer-lsp model pull qwen2.5-coder-0.5b
 	$(PYTEST) -n 2 --dist loadgroup -m "not editor and not soak"
 
-editors: $(BIN)/composer-lsp  ## Install the editors that the editor tests drive (Debian, root)
+editors: $(VENV)/.dev  ## Install the editors that the editor tests drive (Debian, root)
 	bash scripts/editors/neovim.sh
 	bash scripts/editors/vscode.sh
 
-other-editors: $(BIN)/composer-lsp
+other-editors: $(VENV)/.dev
 	bash scripts/editors/emacs.sh
 	bash scripts/editors/helix.sh
 
@@ -34,10 +39,10 @@ test-editors: editors other-editors vscode  ## The end-to-end tests in real edit
 	$(BIN)/composer-lsp model pull qwen2.5-coder-0.5b
 	COMPOSER_REQUIRE_EDITORS=1 $(PYTEST) tests/editors -m "editor and not soak"
 
-soak: $(BIN)/composer-lsp  ## The full numbers: minutes long
+soak: $(VENV)/.dev  ## The full numbers: minutes long
 	$(PYTEST) -m soak
 
-check: $(BIN)/composer-lsp  ## Lint, types, layering, generated documents
+check: $(VENV)/.dev  ## Lint, types, layering, generated documents
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright -p . --venvpath . --warnings
@@ -45,18 +50,18 @@ check: $(BIN)/composer-lsp  ## Lint, types, layering, generated documents
 	$(BIN)/python scripts/generate_docs.py --check
 	$(BIN)/python -m benchmarks.documents --check
 
-format: $(BIN)/composer-lsp  ## Format the Python code
+format: $(VENV)/.dev  ## Format the Python code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(BIN)/composer-lsp  ## Regenerate the tables and the editors' settings schema
+docs: $(VENV)/.dev  ## Regenerate the tables and the editors' settings schema
 	$(BIN)/python scripts/generate_docs.py
 	$(BIN)/python -m benchmarks.documents
 
-bench: $(BIN)/composer-lsp  ## Start-up, memory, latency, throughput, against named peers
+bench: $(VENV)/.dev  ## Start-up, memory, latency, throughput, against named peers
 	$(BIN)/python -m bench
 
-agent-demo: $(BIN)/composer-lsp  ## Four requests to the agent on a real package, by the model of 1.5 billion parameters
+agent-demo: $(VENV)/.dev  ## Four requests to the agent on a real package, by the model of 1.5 billion parameters
 	$(BIN)/composer-lsp model pull qwen2.5-coder-1.5b
 	$(BIN)/python -m bench.agent_demo
 

@@ -1,12 +1,12 @@
-"""Make the development environment: a virtual environment with the package and its tools.
+"""Make a virtual environment with the package.
 
-usage: python3 scripts/bootstrap.py VENV
+usage: python3 scripts/bootstrap.py VENV [--dev]
 
 Needs nothing but Python itself. Where the system's Python lacks ensurepip (Debian splits it off),
 pip is made available by the `venv` of another interpreter, or told how to be installed.
 
-The tests need no GPU: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu makes pip take
-PyTorch's build for CPUs, which saves gigabytes.
+With --dev, what tests and checks need beside it. The tests need no GPU: where PyTorch's index of builds
+for CPUs is an extra index of pip's, they take such a build, which saves gigabytes.
 """
 
 import subprocess
@@ -45,6 +45,8 @@ def main() -> int:
             return 1
     root = Path(__file__).resolve().parent.parent
     install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if "--dev" not in sys.argv:
+        return _retry([*install, "--editable", str(root)])
     return _retry([*install, TORCH]) or _retry([*install, "--editable", f"{root}[dev]"])
 
 
