@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from composer_index.chunk import ParsedFile
-from composer_index.parsing import parse_file
 from composer_index.search.boost import is_test
 from composer_lsp.agent.edits.definitions import VALUES
 from composer_lsp.agent.edits.lines import split_lines
@@ -27,11 +25,6 @@ _MAX_HEAD_LINES = 30
 """Of a file of tests that is to get more."""
 _MAX_MEANT = 2
 """A name that more places define says little."""
-_MAX_EXAMPLE_LINES = 200
-_EXAMPLE_CHARS = 250
-"""How long a test is that shows how it is done, and no more."""
-_MAX_COMPARED = 20
-"""Files of tests that are looked at for an example."""
 _NUM_RESULTS = 3
 _MIN_NAME_CHARS = 3
 _NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
@@ -72,32 +65,6 @@ async def code_for(context: ToolContext, request: str, tested: str = "") -> Code
     return found
 
 
-async def example_of_a_test(context: ToolContext, request: str) -> tuple[str, str] | None:
-    """The path and text of a short test beside the one that the request names, without what its file
-    imports: a small model would import that too."""
-    files = [path for path in await context.files() if is_test(path)]
-    named = PATH.findall(request)
-    folders = [path.rpartition("/")[0] for path in (*named_paths(request, files), *named)]
-    beside = [path for path in files if path.rpartition("/")[0] in folders and path not in named]
-    tests: list[tuple[str, str]] = []
-    for path in (beside or files)[:_MAX_COMPARED]:
-        tests += [(path, text) for text in await _tests_in(context, path)]
-    return min(tests, key=lambda test: abs(len(test[1]) - _EXAMPLE_CHARS), default=None)
-
-
-async def _tests_in(context: ToolContext, path: str) -> list[str]:
-    text = await _lines(context, path, 1, _MAX_EXAMPLE_LINES)
-    parsed = parse_file(path, text.encode("utf-8", "surrogateescape"))
-    if not isinstance(parsed, ParsedFile):
-        return []
-    lines = split_lines(text)
-    return [
-        "".join(lines[each.start_line - 1 : each.end_line])
-        for each in parsed.definitions
-        if each.kind == "function" and _is_name_of_test(each.name)
-    ]
-
-
 async def _pieces(
     context: ToolContext, request: str, tested: str
 ) -> AsyncIterator[tuple[str, str]]:
@@ -127,13 +94,9 @@ def _names(request: str, tested: str) -> Iterator[str]:
     yield from sorted(long, key=_rank)
 
 
-def _is_name_of_test(name: str) -> bool:
-    return name.lower().startswith("test")
-
-
 def _rank(name: str) -> int:
     """What is a name for certain comes before words, and the tests of code behind the code."""
-    if _is_name_of_test(name):
+    if name.lower().startswith("test"):
         return 2
     return 0 if re.search(r"[_.\d]|[a-z][A-Z]", name) else 1
 

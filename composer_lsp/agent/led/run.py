@@ -23,7 +23,6 @@ from composer_lsp.agent.led.code import (
     PATH,
     CodeForChange,
     code_for,
-    example_of_a_test,
     named_paths,
     piece,
 )
@@ -126,14 +125,12 @@ class LedRun(AgentRun):
         if self._mode == "fix":
             self._wrong = await self._tested(request)
         self._code = await code_for(self._context, request, self._wrong)
-        example = await example_of_a_test(self._context, request) if self._mode == "test" else None
         return Prompt(
             request=request,
             rules=await read_rules(
                 self._context.workspace, next(reversed(self._code.paths), ""), request
             ),
             pieces=self._code.pieces,
-            example=piece(*example) if example else "",
             problem=self._wrong,
         )
 

@@ -170,15 +170,6 @@ def test_a_new_file_gets_the_path_of_the_request(root: Path) -> None:
     assert list(ran.finished.context.changes.paths) == ["src/test_unused.py"]
 
 
-def test_a_test_is_written_after_the_example_of_another(root: Path) -> None:
-    answer = "src/test_unused.py\n```python\ndef test_unused():\n    assert True\n```"
-    ran = led(root, "Write src/test_unused.py for unused", OTHER, answer, mode="test")
-    shown = "This is how another test looks here:\nsrc/test_shop.py\n```\ndef test_total():"
-    assert shown in ran.asked_to_write
-    assert "import total" not in ran.asked_to_write
-    assert ran.asked_to_write.index("def test_total") < ran.asked_to_write.index("def unused")
-
-
 def test_tests_that_may_not_run_are_not_said_to_pass(root: Path) -> None:
     ran = led(root, "Let total add up", OTHER, RIGHT)
     assert ran.finished.outcome.text == "Changed src/shop.py. No tests were run."
