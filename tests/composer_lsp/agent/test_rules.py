@@ -132,9 +132,9 @@ def test_of_several_roots_those_of_each_hold(
 def test_the_prompt_has_the_nearest_first(message: Callable[..., Message]) -> None:
     rules = [RulesFile("src/AGENTS.md", "near"), RulesFile("AGENTS.md", "far")]
     roots = {} if message is led_system_message else {"roots": ["."]}
-    text = str(message(mode="edit", rules=rules, **roots)["content"])
+    text = str(message(mode="plan", rules=rules, **roots)["content"])
     assert text.index("the nearest come first") < text.index("near\n") < text.index("far")
-    alone = str(message(mode="edit", rules=rules[:1], **roots)["content"])
+    alone = str(message(mode="plan", rules=rules[:1], **roots)["content"])
     assert "the nearest come first" not in alone
 
 

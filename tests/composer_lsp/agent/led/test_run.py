@@ -147,6 +147,12 @@ def test_the_code_that_the_request_names_is_shown_without_numbers(root: Path) ->
     assert ran.model.tools == []
 
 
+def test_the_projects_rules_come_with_the_code(root: Path) -> None:
+    (root / "AGENTS.md").write_text("Add with `sum`.\n")
+    ran = led(root, "Let total add up", OTHER, RIGHT)
+    assert "AGENTS.md:\nAdd with `sum`." in ran.model.requests[1][0]["content"]
+
+
 def test_without_names_a_search_finds_the_code(root: Path) -> None:
     ran = led(root, "Do something", OTHER, RIGHT)
     assert "def unused" in ran.asked_to_write
