@@ -1,6 +1,9 @@
 """Which lines of which files a run has seen: what it may claim, and what it may write over."""
 
 from collections import defaultdict
+from collections.abc import Sequence
+
+from composer_lsp.agent.edits.hunks import Hunk
 
 
 class ReadLog:
@@ -19,6 +22,19 @@ class ReadLog:
         """Its lines are others now."""
         self._lines.pop(path, None)
         self._num_lines.pop(path, None)
+
+    def carry(self, path: str, hunks: Sequence[Hunk]) -> None:
+        """The file was changed: what was seen of it and stands there still is elsewhere now."""
+        moved: set[int] = set()
+        passed = offset = 0
+        for number in sorted(self._lines.get(path, ())):
+            while passed < len(hunks) and hunks[passed].end < number:
+                offset += hunks[passed].offset
+                passed += 1
+            if passed == len(hunks) or number <= hunks[passed].start:
+                moved.add(number + offset)
+        if path in self._lines:
+            self._lines[path] = moved
 
     def has_seen(self, path: str, first: int, last: int) -> bool:
         """Whether all of these lines were shown."""

@@ -65,6 +65,20 @@ def put_definitions(path: str, text: str, code: str) -> str:
     return with_ends_of(text, flat)
 
 
+def definitions_replaced(path: str, text: str, code: str) -> list[Definition]:
+    """Those of the file that `put_definitions` would put others in the place of. Raises: as it."""
+    old, new = _parsed(path, with_line_feeds(text)), _parsed(path, with_line_feeds(code))
+    found: list[Definition] = []
+    for definition in _outermost(new.definitions):
+        same = _with_name(old.definitions, definition)
+        if same is None:
+            continue
+        members, names = _members(old.definitions, same), _names_of_members(new, definition)
+        is_whole = not names or {each.name for each in members} <= names
+        found += [same] if is_whole else [each for each in members if each.name in names]
+    return found
+
+
 def names_defined(path: str, text: str) -> set[str]:
     """Of functions, classes and the like, on the outside of the text of a file at `path`."""
     parsed = parse_file(path, text.encode("utf-8", "surrogateescape"))
@@ -96,8 +110,8 @@ def _put(
     if found is None:
         return _appended(path, flat, _piece(definition, new_lines))
     members = _members(new.definitions, definition)
-    missing = {each.name for each in _members(old.definitions, found)} - {m.name for m in members}
-    if not missing or not members:
+    names = _names_of_members(new, definition)
+    if not names or {each.name for each in _members(old.definitions, found)} <= names:
         return _replaced(flat, found, _piece(definition, new_lines))
     for member in members:
         old = _parsed(path, flat)
@@ -131,6 +145,10 @@ def _members(definitions: Sequence[Definition], of: Definition) -> list[Definiti
         if each is not of and of.start_line <= each.start_line <= each.end_line <= of.end_line
     )
     return list(_outermost(list(inner)))
+
+
+def _names_of_members(parsed: ParsedFile, of: Definition) -> set[str]:
+    return {each.name for each in _members(parsed.definitions, of)}
 
 
 def _piece(definition: Definition, lines: Sequence[str]) -> _Piece:

@@ -19,8 +19,8 @@ logger = logging.getLogger(__name__)
 
 MAX_CHARS = 5000
 """Of all pieces: what a processor reads in a minute at worst."""
-_MAX_LINES = 80
-"""Of one piece."""
+_MAX_LINES = 150
+"""Of one piece. What is cut cannot be written anew."""
 _MAX_HEAD_LINES = 30
 """Of a file of tests that is to get more."""
 _MAX_MEANT = 2

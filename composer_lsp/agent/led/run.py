@@ -86,6 +86,8 @@ class LedRun(AgentRun):
         """Why an answer was not taken, for the next one."""
         self._wrong = ""
         """What checks and tests said last."""
+        self._tests_are_right = False
+        """They failed before anything was changed, and are to pass as they are."""
         self._tried = ""
         self._code = CodeForChange()
 
@@ -124,6 +126,7 @@ class LedRun(AgentRun):
     async def _prompt(self, request: str) -> Prompt:
         if self._mode == "fix":
             self._wrong = await self._tested(request)
+            self._tests_are_right = bool(self._wrong)
         self._code = await code_for(self._context, request, self._wrong)
         return Prompt(
             request=request,
@@ -158,6 +161,9 @@ class LedRun(AgentRun):
                 problems.append("Write the path of its file in the line above the code.")
                 continue
             tried.append(piece(path, block.code))
+            if self._tests_are_right and is_test(path):
+                problems.append(f"{path} was not changed: mend the code, not its tests.")
+                continue
             result = await self._call(write_code.name, path=path, code=block.code)
             if result.is_error:
                 problems.append(result.text)
@@ -236,8 +242,10 @@ class LedRun(AgentRun):
         runs = [each for each in self._context.ledger.commands if each.is_test]
         if self._context.ledger.tests_passed:
             listed += f" `{runs[-1].line}` passed."
-        elif runs:
+        elif runs and self._problem:
             listed += f" `{runs[-1].line}` does not pass."
+        elif runs:
+            listed += f" `{runs[-1].line}` ran, and shows nothing."
         else:
             listed += " No tests were run."
         if not self._problem:

@@ -8,7 +8,11 @@ from typing import Annotated
 
 from composer_lsp.agent.checks.syntax import syntax_problem
 from composer_lsp.agent.edits.change_set import EditError, FileChange
-from composer_lsp.agent.edits.definitions import DefinitionError, put_definitions
+from composer_lsp.agent.edits.definitions import (
+    DefinitionError,
+    definitions_replaced,
+    put_definitions,
+)
 from composer_lsp.agent.edits.hunks import Hunk, find_hunks
 from composer_lsp.agent.edits.lines import split_lines
 from composer_lsp.agent.tools.context import ToolContext
@@ -95,6 +99,10 @@ async def write_code(
         where = f"line {problem.line} of the code: {problem.message}"
         raise ToolError(f"{place.path} was not changed: {where}")
     try:
+        for each in definitions_replaced(place.path, file.text, code):
+            if not context.reads.has_seen(place.path, each.start_line, each.end_line):
+                lines = f"{each.start_line} to {each.end_line}"
+                raise ToolError(f"{each.name} was not changed: you have not read its lines {lines}")
         text, hunks = await asyncio.to_thread(_put, place.path, file.text, code)
     except DefinitionError as error:
         raise ToolError(f"{place.path} was not changed: {error}") from error

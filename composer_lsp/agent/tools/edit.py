@@ -138,8 +138,7 @@ def _replaced(text: str, replacements: Sequence[Replacement]) -> tuple[str, Sequ
 def changed_lines(context: ToolContext, path: str, hunks: Sequence[Hunk], after: str) -> str:
     """Those of an edit as they are now, with their numbers: what the next edit starts from."""
     lines = split_lines(after)
-    was_whole = context.reads.is_whole(path)
-    context.reads.forget(path)
+    context.reads.carry(path, hunks)
     shown: list[str] = []
     offset = 0
     for hunk in hunks:
@@ -149,8 +148,6 @@ def changed_lines(context: ToolContext, path: str, hunks: Sequence[Hunk], after:
         _log(context, path, first, last, len(lines))
         shown += [f"{number}\t{lines[number - 1].rstrip()}" for number in range(first, last + 1)]
         shown.append("…")
-    if was_whole:
-        _log(context, path, 1, len(lines), len(lines))
     return f"Changed {path}:\n" + "\n".join(shown[:-1][:60])
 
 

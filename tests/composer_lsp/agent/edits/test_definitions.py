@@ -2,7 +2,12 @@
 
 import pytest
 
-from composer_lsp.agent.edits.definitions import DefinitionError, names_defined, put_definitions
+from composer_lsp.agent.edits.definitions import (
+    DefinitionError,
+    definitions_replaced,
+    names_defined,
+    put_definitions,
+)
 
 FILE = """\
 import os
@@ -118,6 +123,22 @@ def test_a_name_that_is_defined_twice_is_refused() -> None:
     text = "class A:\n    def f(self): return 1\n\n\nclass B:\n    def f(self): return 2\n"
     with pytest.raises(DefinitionError, match="lines 2, 6"):
         put("def f(self):\n    return 3\n", text)
+
+
+@pytest.mark.parametrize(
+    ("code", "replaced"),
+    [
+        ("def total(prices):\n    return 1\n", ["total"]),
+        ("class Parser:\n    def feed(self, text):\n        return 2\n", ["feed"]),
+        (
+            "class Parser:\n    def size(self): return 1\n\n    def feed(self, text): return 2\n",
+            ["Parser"],
+        ),
+        ("def fresh():\n    return 1\n", []),
+    ],
+)
+def test_what_is_replaced_is_known_before(code: str, replaced: list[str]) -> None:
+    assert [each.name for each in definitions_replaced("a.py", FILE, code)] == replaced
 
 
 def test_names_are_those_on_the_outside() -> None:

@@ -154,8 +154,18 @@ def test_the_projects_rules_come_with_the_code(root: Path) -> None:
 
 
 def test_without_names_a_search_finds_the_code(root: Path) -> None:
-    ran = led(root, "Do something", OTHER, RIGHT)
+    answer = "```python\ndef unused():\n    return 2\n```"
+    ran = led(root, "Do something", OTHER, answer)
     assert "def unused" in ran.asked_to_write
+    assert ran.text("src/shop.py") == SHOP.replace("return 1", "return 2")
+
+
+def test_what_was_shown_in_part_is_not_written_anew(root: Path) -> None:
+    long = "def total(prices):\n" + "    prices = prices\n" * 200 + "    return 0\n"
+    (root / "src/shop.py").write_text(long)
+    ran = led(root, "Let total add up", OTHER, *[RIGHT] * 4)
+    assert not ran.finished.context.changes
+    assert "not read its lines 1 to 202" in ran.finished.outcome.text
 
 
 @pytest.mark.parametrize("path", ["", "src/shop.py\n", "shop.py\n", "src/example.py\n"])
@@ -213,6 +223,15 @@ def test_a_failing_test_is_run_before_it_is_mended(root: Path) -> None:
     assert "The tests fail:\n```\n$ python -m pytest" in ran.asked_to_write
     assert "def total(prices)" in ran.asked_to_write  # It is called in the test's output.
     assert ran.finished.outcome.status == "finished"
+
+
+@pytest.mark.usefixtures("runs_commands")
+def test_a_test_that_fails_is_not_changed(root: Path) -> None:
+    easy = "src/test_shop.py\n```python\ndef test_total():\n    assert total([1, 2]) == 0\n```"
+    request = "test_total in src/test_shop.py fails"
+    ran = led(root, request, OTHER, easy, RIGHT, mode="fix", may_run_tests=True)
+    assert "mend the code, not its tests" in ran.told(2)
+    assert list(ran.finished.context.changes.paths) == ["src/shop.py"]
 
 
 def test_what_checks_find_is_told(root: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.definitions import rename_symbol, write_code
+from composer_lsp.agent.tools.files import read_file
 from composer_lsp.agent.tools.tool import ToolError
 from tests.composer_lsp.agent.conftest import Call
 
@@ -49,9 +50,18 @@ def test_names_that_cannot_be_changed_are_refused(call: Call, old: str, new: str
 
 
 def test_code_is_put_into_a_file(context: ToolContext, call: Call) -> None:
+    call(read_file, path="src/util.py")
     answer = call(write_code, path="src/util.py", code="def helper():\n    return 'hay'\n")
     assert "2\t    return 'hay'" in answer
     assert context.changes.text("src/util.py") == "def helper():\n    return 'hay'\n"
+
+
+def test_what_was_not_read_is_not_written_anew(context: ToolContext, call: Call) -> None:
+    with pytest.raises(ToolError, match="not read its lines 1 to 2"):
+        call(write_code, path="src/util.py", code="def helper():\n    return 'hay'\n")
+    assert not context.changes
+    call(write_code, path="src/util.py", code="def other():\n    return 1\n")
+    assert (context.changes.text("src/util.py") or "").startswith("def helper")
 
 
 def test_a_file_that_is_not_there_is_made_of_the_code(context: ToolContext, call: Call) -> None:
@@ -62,6 +72,7 @@ def test_a_file_that_is_not_there_is_made_of_the_code(context: ToolContext, call
 def test_code_that_stands_there_changes_nothing(
     root: Path, context: ToolContext, call: Call
 ) -> None:
+    call(read_file, path="src/util.py")
     code = (root / "src/util.py").read_text()
     assert "already" in call(write_code, path="src/util.py", code=code)
     assert not context.changes
