@@ -153,21 +153,19 @@ class LedRun(AgentRun):
         if not blocks:
             return "The answer held no code. Write it in a fenced block, under its path."
         problems: list[str] = []
-        tried: list[str] = []
         num_edits = self._context.ledger.num_edits
+        by_path: dict[str, str] = {}
         for block in blocks:
             path = await self._path_of(block, request)
+            by_path[path] = f"{by_path[path]}\n\n{block.code}" if path in by_path else block.code
+        for path, code in by_path.items():
             if not path:
                 problems.append("Write the path of its file in the line above the code.")
-                continue
-            tried.append(piece(path, block.code))
-            if self._tests_are_right and is_test(path):
+            elif self._tests_are_right and is_test(path):
                 problems.append(f"{path} was not changed: mend the code, not its tests.")
-                continue
-            result = await self._call(write_code.name, path=path, code=block.code)
-            if result.is_error:
+            elif (result := await self._call(write_code.name, path=path, code=code)).is_error:
                 problems.append(result.text)
-        self._tried = "\n\n".join(tried)
+        self._tried = "\n\n".join(piece(path, code) for path, code in by_path.items())
         await self._state.note()
         if problems:
             return "\n".join(problems)

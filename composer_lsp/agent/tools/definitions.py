@@ -83,13 +83,16 @@ async def write_code(
     code: Annotated[str, "whole functions or classes, and the imports that they need"],
 ) -> str:
     """Write functions and classes into a file: in the place of those with their names, or behind the
-    others. A file that is not there is made of the code."""
+    others. A file that is not there, or that this run has made, is made of the code alone."""
     place = await context.place(path)
     file = await context.file(place)
     snapshot = await context.snapshot(place)
-    if file is None:
+    if file is None or snapshot.file is None:
         text = code.strip("\n") + "\n"
+        if file is not None and file.text == text:
+            return f"{place.path} holds this code already."
         context.write(place.path, snapshot, text)
+        context.reads.forget(place.path)
         num = len(split_lines(text))
         context.reads.add(place.path, 1, num, num)
         return f"Wrote {place.path}, {num} lines."

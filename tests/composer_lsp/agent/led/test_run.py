@@ -186,6 +186,12 @@ def test_a_new_file_gets_the_path_of_the_request(root: Path) -> None:
     assert list(ran.finished.context.changes.paths) == ["src/test_unused.py"]
 
 
+def test_blocks_for_one_file_belong_together(root: Path) -> None:
+    answer = "src/new.py\n```python\ndef f():\n    return 1\n```\nsrc/new.py\n```python\ndef g():\n    return 2\n```"
+    ran = led(root, "Write src/new.py", OTHER, answer)
+    assert ran.text("src/new.py") == "def f():\n    return 1\n\n\ndef g():\n    return 2\n"
+
+
 def test_tests_that_may_not_run_are_not_said_to_pass(root: Path) -> None:
     ran = led(root, "Let total add up", OTHER, RIGHT)
     assert ran.finished.outcome.text == "Changed src/shop.py. No tests were run."

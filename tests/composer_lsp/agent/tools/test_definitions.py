@@ -69,6 +69,13 @@ def test_a_file_that_is_not_there_is_made_of_the_code(context: ToolContext, call
     assert context.changes.text("src/new.py") == "x = 1\n"
 
 
+def test_a_file_that_the_run_has_made_is_made_anew(context: ToolContext, call: Call) -> None:
+    call(write_code, path="src/new.py", code="import nowhere\n\n\ndef f():\n    return 1\n")
+    call(write_code, path="src/new.py", code="def f():\n    return 2\n")
+    assert context.changes.text("src/new.py") == "def f():\n    return 2\n"
+    assert "already" in call(write_code, path="src/new.py", code="def f():\n    return 2\n")
+
+
 def test_code_that_stands_there_changes_nothing(
     root: Path, context: ToolContext, call: Call
 ) -> None:
