@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.corpora import source_distribution
+from composer_lsp.agent.citations import citations
 
 PACKAGE = ("toolz", "1.0.0")
 TIMEOUT_S = 1800
@@ -42,13 +43,13 @@ def _judge_question(tree: Path, outcome: Mapping[str, Any]) -> str | None:
     text = outcome["text"]
     if "groupby" not in text:
         return "the answer does not name groupby"
-    cited = re.findall(r"(toolz/itertoolz\.py):(\d+)", text)
+    cited = [each.lines for each in citations(text) if each.path == "toolz/itertoolz.py"]
     if not cited:
         return "the answer cites no line of toolz/itertoolz.py"
     lines = (tree / "toolz/itertoolz.py").read_text().splitlines()
     first = next(n for n, line in enumerate(lines, 1) if line.startswith("def groupby"))
     last = next(n for n, line in enumerate(lines[first:], first) if line.startswith("def "))
-    if not any(first <= int(line) < last for _, line in cited):
+    if not any(first <= line < last for lines in cited for line, _ in lines):
         return "no citation is of groupby's own lines"
     return "a claim does not hold" if outcome["problems"] else None
 
