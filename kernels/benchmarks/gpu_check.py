@@ -50,7 +50,13 @@ SECTIONS: dict[str, tuple[float, Callable[[Setting, Deadline], Iterator[Measurem
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.out.exists() and not options.out.is_dir():
+        parser.error(f"--out: {options.out} is no folder")
+    # Told here, and not after minutes on a GPU.
+    if options.tune is not None and not options.tune.resolve().parent.is_dir():
+        parser.error(f"--tune: {options.tune.resolve().parent} is no folder")
     warnings.filterwarnings("ignore", message=".*deterministic.*")
     if options.device == "cuda" and not torch.cuda.is_available():
         print("torch sees no GPU; --device cpu is a dry run", file=sys.stderr)
@@ -77,8 +83,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="one model, two loads, few calls")
     parser.add_argument("--tune", type=Path, metavar="TILES.json", help="measure tiles first")
     parser.add_argument("--out", type=Path, default=Path("gpu-check"), help="folder of the results")
-    parser.add_argument("--seed", type=int, help="of the inputs; a fresh one by default")
+    parser.add_argument("--seed", type=_seed, help="of the inputs; a fresh one by default")
     return parser
+
+
+def _seed(text: str) -> int:
+    seed = int(text)
+    if not 0 <= seed < 2**31:
+        raise argparse.ArgumentTypeError(f"{seed} is not from 0 to 2^31 - 1")
+    return seed
 
 
 def _setting(options: argparse.Namespace, name: str, seed: int) -> Setting:

@@ -1,6 +1,7 @@
 """What a caller's tensors can get wrong."""
 
 from collections.abc import Sequence
+from enum import Enum
 
 import torch
 
@@ -26,6 +27,13 @@ class DtypeError(KernelError):
 
 class DeviceError(KernelError):
     """Names the tensors that lie on different devices, or one on a device without kernels."""
+
+
+def check_member(name: str, value: object, kind: type[Enum]) -> None:
+    """Raises `KernelError` unless the value is one of the enumeration's, not a string that equals it."""
+    if not isinstance(value, kind):
+        members = " or ".join(str(each.value) for each in kind)
+        raise KernelError(f"{name} is {value!r}; {kind.__name__} {members} is asked for")
 
 
 def check_dtype(name: str, tensor: torch.Tensor, asked: Sequence[torch.dtype]) -> None:

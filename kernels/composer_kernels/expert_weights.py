@@ -40,7 +40,9 @@ class ExpertWeights:
         return self.gate_up.shape[0]
 
     def __post_init__(self) -> None:
-        """Raises `ShapeError` unless the two weights belong to the same experts."""
+        """Raises `ShapeError` unless the two weights belong to the same experts, one or more."""
+        if len(self.gate_up.shape) != 3 or self.gate_up.shape[0] == 0:
+            raise ShapeError("gate_up", self.gate_up.shape, "[E, 2 F, D] with E of 1 or more")
         E, G, D = self.gate_up.shape
         if tuple(self.down.shape) != (E, D, G // 2) or G % 2:
             asked = f"[E, D, F], and of gate_up {list(self.gate_up.shape)} [E, 2 F, D],"
@@ -62,7 +64,7 @@ def interleave_gate_up(
 
 def interleave_halves(gate_up_EGX: Shaped[Tensor, "E G *rest"]) -> Shaped[Tensor, "E G *rest"]:
     """From the fused `gate_up_proj` `[E, 2 F, D]` of transformers' MoE blocks: gate first, then up."""
-    if gate_up_EGX.shape[1] % 2:
+    if gate_up_EGX.dim() < 2 or gate_up_EGX.shape[1] % 2:
         raise ShapeError("gate_up", gate_up_EGX.shape, "an even second dimension")
     gate_EFX, up_EFX = gate_up_EGX.chunk(2, dim=1)
     return interleave_gate_up(gate_EFX, up_EFX)

@@ -22,7 +22,7 @@ from composer_kernels.formats import MXFP4Tensor, MXFP8Tensor, ScaleRule
 from composer_kernels.grouped_gemm import grouped_gemm, grouped_gemm_quantized, kind_of
 from composer_kernels.mxfp8 import mxfp8_quantize
 from composer_kernels.routes import Dispatch
-from composer_kernels.routing import combine, dispatch
+from composer_kernels.routing import check_expert_ids, combine, dispatch
 from composer_kernels.target_info import target_of
 from composer_kernels.tiles import Kind, choose_tiles, mean_rows_per_expert
 
@@ -43,6 +43,7 @@ def expert_layer(
     these are all); chosen experts that are not among them add nothing. The other arguments are
     those of `run_experts`, and so are the errors.
     """
+    check_expert_ids(topk_expert_ids_TK)
     num_tokens, top_k = topk_expert_ids_TK.shape
     if num_experts is None:
         num_experts = first_local_expert + weights.num_experts

@@ -42,7 +42,7 @@ from composer_kernels.errors import (
     check_shape,
 )
 from composer_kernels.formats import MXFP4Tensor, MXFP8Tensor, ScaleRule, num_blocks
-from composer_kernels.reference.mxfp8 import E4M3_CARRY
+from composer_kernels.reference.mxfp8 import e4m3_carry
 from composer_kernels.routes import Dispatch
 from composer_kernels.swiglu import SwiGLU
 from composer_kernels.target_info import Target, target_of
@@ -335,14 +335,14 @@ def kernel_switches(
         "ALPHA": constants.alpha,
         "LIMIT": constants.limit,
         "UP_OFFSET": constants.up_offset,
-        "CARRY": E4M3_CARRY if rule is ScaleRule.CEIL else 0,
+        "CARRY": e4m3_carry(rule),
         "ROWS_PER_BLOCK": block_m,
         "BLOCK_M": tiles.block_m,
         "BLOCK_N": tiles.block_n,
         "BLOCK_K": tiles.block_k,
         "GROUP_M": tiles.group_m,
         "SWAP": tiles.swap_operands,
-        "WHOLE_K": k % tiles.block_k == 0,
+        "WHOLE_K": k > 0 and k % tiles.block_k == 0,
         "HAS_E4M3_CASTS": target.has_e4m3_casts,
         "INTERPRETED": target.interpreted,
         "num_warps": tiles.num_warps,

@@ -92,6 +92,8 @@ def sum_by_expert(
     """
     check_dtype("rows", rows_PN, _FLOATS)
     check_value_dtype(out_dtype)
+    if rows_PN.dim() != 2:
+        raise ShapeError("rows", rows_PN.shape, "[P, N]")
     _check_dispatch("rows", rows_PN.mT.shape, rows_PN, dispatch)
     target = target_of(dispatch.token_of_row)
     if target.capability == 0:

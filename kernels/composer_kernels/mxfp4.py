@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from composer_kernels import reference
-from composer_kernels.errors import check_device, check_dtype, check_shape
+from composer_kernels.errors import ShapeError, check_device, check_dtype, check_shape
 from composer_kernels.formats import MXFP4Tensor, num_blocks
 from composer_kernels.mxfp8 import check_value_dtype
 from composer_kernels.target_info import Target, target_of
@@ -39,6 +39,8 @@ def check_mxfp4(name: str, x: MXFP4Tensor) -> None:
     """Raises a `KernelError` unless codes and scales belong together and lie on one device."""
     check_dtype(f"{name}.codes", x.codes, [torch.uint8])
     check_dtype(f"{name}.scales", x.scales, [torch.uint8])
+    if not x.codes.shape:
+        raise ShapeError(f"{name}.codes", x.codes.shape, "[*lead, K / 2]")
     check_shape(f"{name}.scales", x.scales, [*x.shape[:-1], num_blocks(x.shape[-1])])
     check_device(**{f"{name}.codes": x.codes, f"{name}.scales": x.scales})
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from composer_kernels import reference
 from composer_kernels.errors import ShapeError, check_device, check_dtype, check_shape
 from composer_kernels.formats import MXFP8Tensor, ScaleRule, num_blocks
-from composer_kernels.reference.mxfp8 import E4M3_CARRY
+from composer_kernels.reference.mxfp8 import e4m3_carry
 from composer_kernels.target_info import Target, target_of
 
 VALUE_DTYPES = (torch.bfloat16, torch.float32)
@@ -81,6 +81,8 @@ def check_mxfp8(name: str, x: MXFP8Tensor) -> None:
     """Raises a `KernelError` unless codes and scales belong together and lie on one device."""
     check_dtype(f"{name}.codes", x.codes, [torch.float8_e4m3fn])
     check_dtype(f"{name}.scales", x.scales, [torch.uint8])
+    if not x.shape:
+        raise ShapeError(f"{name}.codes", x.shape, "[*lead, K]")
     check_shape(f"{name}.scales", x.scales, [*x.shape[:-1], num_blocks(x.shape[-1])])
     check_device(**{f"{name}.codes": x.codes, f"{name}.scales": x.scales})
 
@@ -114,7 +116,7 @@ def _launch_quantize(
         M,
         K,
         *x_BMK.stride(),
-        CARRY=E4M3_CARRY if rule == ScaleRule.CEIL else 0,
+        CARRY=e4m3_carry(rule),
         COLUMNS=columns,
         BLOCK_M=block_m,
         BLOCK_K=BLOCK_K,

@@ -9,7 +9,7 @@ from enum import StrEnum
 from jaxtyping import Float32, Int32
 from torch import Tensor
 
-from composer_kernels.errors import KernelError
+from composer_kernels.errors import KernelError, check_member
 
 
 class Scoring(StrEnum):
@@ -63,6 +63,11 @@ class RouterConfig:
     """How groups are ranked; without meaning when `num_groups` is 1."""
 
     def __post_init__(self) -> None:
+        for name, value, kind in (
+            ("scoring", self.scoring, Scoring),
+            ("group_score", self.group_score, GroupScore),
+        ):
+            check_member(name, value, kind)
         if self.top_k < 1:
             raise KernelError(f"top_k is {self.top_k}; it must be at least 1")
         if not 1 <= self.topk_groups <= self.num_groups:

@@ -178,9 +178,14 @@ def _check_router_inputs(logits: Tensor, config: RouterConfig, bias: Tensor | No
         check_device(logits=logits, bias=bias)
 
 
-def _check_dispatch_inputs(ids: Tensor, weights: Tensor, block_m: int) -> None:
+def check_expert_ids(ids: Tensor) -> None:
+    """Raises `ShapeError` unless ids are `[T, K]`."""
     if ids.ndim != 2 or ids.shape[1] == 0:
         raise ShapeError("topk_expert_ids", ids.shape, "[T, K] with K of 1 or more")
+
+
+def _check_dispatch_inputs(ids: Tensor, weights: Tensor, block_m: int) -> None:
+    check_expert_ids(ids)
     check_dtype("topk_expert_ids", ids, (torch.int32,))
     check_shape("topk_weights", weights, ids.shape)
     check_dtype("topk_weights", weights, (torch.float32,))

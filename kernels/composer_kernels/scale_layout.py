@@ -27,7 +27,9 @@ GROUPS = 32
 def tile_scales(
     scales: UInt8[Tensor, "*batch M S"],
 ) -> UInt8[Tensor, "*batch tiles_m tiles_s 32 16"]:
-    """Plain scales in tiles; contiguous."""
+    """Plain scales in tiles; contiguous. Raises `ShapeError` where they are no matrix."""
+    if scales.dim() < 2:
+        raise ShapeError("scales", scales.shape, "[*batch, M, S]")
     *batch, M, S = scales.shape
     padded = functional.pad(scales, (0, -S % TILE_S, 0, -M % TILE_M))
     tiles_m, tiles_s = padded.shape[-2] // TILE_M, padded.shape[-1] // TILE_S
@@ -43,10 +45,11 @@ def untile_scales(
 
     Raises `ShapeError` where M rows of S scales are not what these tiles hold.
     """
-    *batch, tiles_m, tiles_s, _, _ = tiles.shape
-    if (tiles_m, tiles_s) != (-(-M // TILE_M), -(-S // TILE_S)):
-        asked = f"[..., {-(-M // TILE_M)}, {-(-S // TILE_S)}, 32, 16] for {M} rows of {S} scales"
+    wanted = (-(-M // TILE_M), -(-S // TILE_S), GROUPS, 16)
+    if tiles.shape[-4:] != wanted:
+        asked = f"[..., {', '.join(map(str, wanted))}] for {M} rows of {S} scales"
         raise ShapeError("tiles", tiles.shape, asked)
+    *batch, tiles_m, tiles_s, _, _ = tiles.shape
     parts = tiles.reshape(*batch, tiles_m, tiles_s, GROUPS, TILE_M // GROUPS, TILE_S)
     padded = parts.movedim((-4, -3, -2), (-2, -3, -4))
     plain = padded.reshape(*batch, tiles_m * TILE_M, tiles_s * TILE_S)

@@ -24,7 +24,7 @@ class SwiGLU:
     """Added to up after clamping."""
 
     def __post_init__(self) -> None:
-        if self.limit is not None and self.limit <= 0:
+        if self.limit is not None and not self.limit > 0:
             raise KernelError(f"limit is {self.limit}; a positive number or None is asked for")
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+from typing import Any, cast
 
 from composer_kernels.errors import KernelError
 from composer_kernels.formats import BLOCK
@@ -134,17 +135,29 @@ def load_tiles(path: Path) -> dict[TileKey, Tiles]:
     """The choices in a file. Raises `KernelError` that names it where it is not such a file."""
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
-        return {
-            TileKey(
-                capability=entry["capability"],
-                kind=Kind(entry["kind"]),
-                regime=Regime(entry["regime"]),
-                shape=tuple(entry["shape"]) if entry["shape"] else None,
-            ): Tiles(**entry["tiles"])
-            for entry in entries
-        }
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        if not isinstance(entries, list):
+            raise TypeError("the outermost value is no list")
+        return dict(_choice(entry) for entry in cast(list[Any], entries))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise KernelError(f"{path} is no file of tiles: {error!r}") from error
+
+
+def _choice(entry: Any) -> tuple[TileKey, Tiles]:
+    """JSON has more types than a field does: `"no"` would swap operands."""
+    shape = entry["shape"]
+    for name, value in {"capability": entry["capability"], **entry["tiles"]}.items():
+        wanted = bool if name == "swap_operands" else int
+        if type(value) is not wanted:
+            raise TypeError(f"{name} is {value!r}; {wanted.__name__} is asked for")
+    if shape is not None and [type(size) for size in shape] != [int, int]:
+        raise TypeError(f"shape is {shape!r}; null or N and K are asked for")
+    key = TileKey(
+        capability=entry["capability"],
+        kind=Kind(entry["kind"]),
+        regime=Regime(entry["regime"]),
+        shape=None if shape is None else (shape[0], shape[1]),
+    )
+    return key, Tiles(**entry["tiles"])
 
 
 def save_tiles(path: Path, choices: Mapping[TileKey, Tiles]) -> None:

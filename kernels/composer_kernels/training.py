@@ -36,7 +36,7 @@ Dimensions: T tokens, K chosen experts a token, E experts, F expert hidden dim, 
 dim, P rows of the permuted buffer.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -55,7 +55,13 @@ from composer_kernels.grouped_wgrad import grouped_wgrad, sum_by_expert
 from composer_kernels.mxfp8 import mxfp8_quantize
 from composer_kernels.recipe import MXFP8_RECIPE, Recipe
 from composer_kernels.routes import Dispatch
-from composer_kernels.routing import combine, combine_backward, dispatch, permute
+from composer_kernels.routing import (
+    check_expert_ids,
+    combine,
+    combine_backward,
+    dispatch,
+    permute,
+)
 from composer_kernels.swiglu import SwiGLU
 
 Operand = Tensor | MXFP8Tensor
@@ -78,6 +84,7 @@ def expert_layer_with_grad(
     Experts may be a part of all, as in `expert_layer`. The other arguments are those of
     `run_experts_with_grad`, and so are the errors.
     """
+    check_expert_ids(topk_expert_ids_TK)
     num_tokens, top_k = topk_expert_ids_TK.shape
     if num_experts is None:
         num_experts = first_local_expert + weights.num_experts
@@ -156,7 +163,10 @@ class _ExpertLayer(Function):
         y_PD, down_kept = _linear(
             hidden_PF, down_EDF, down_bias_ED, plan, recipe, dgrad=needs_hidden, wgrad=needs_down
         )
-        ctx.save_for_backward(gate_up_PG, y_PD, *gate_up_kept.tensors(), *down_kept.tensors())
+        # Of the plan, what a caller can change in place before the backward pass: autograd then tells.
+        ctx.save_for_backward(
+            topk_weights_TK, gate_up_PG, y_PD, *gate_up_kept.tensors(), *down_kept.tensors()
+        )
         ctx.plan, ctx.activation, ctx.recipe = plan, activation, recipe
         # Of the parameters the backward pass asks the dtypes alone.
         parameters = (gate_up_EGD, down_EDF, gate_up_bias_EG, down_bias_ED)
@@ -167,9 +177,9 @@ class _ExpertLayer(Function):
     @cast(Any, once_differentiable)
     def backward(ctx: Any, *grads: Any) -> Any:
         (grad_TD,) = grads
-        gate_up_PG, y_PD, *kept = ctx.saved_tensors
+        topk_weights_TK, gate_up_PG, y_PD, *kept = ctx.saved_tensors
         gate_up_kept, down_kept = _Kept.of(kept[:4]), _Kept.of(kept[4:])
-        plan: Dispatch = ctx.plan
+        plan: Dispatch = replace(ctx.plan, weights=topk_weights_TK)
         needs_gate_up_bias, needs_down_bias = ctx.needs_input_grad[4:6]
         gate_up_dtype, down_dtype, gate_up_bias_dtype, down_bias_dtype = ctx.dtypes
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from composer_kernels import ExpertWeights, expert_layer, interleave_halves, quantize_experts
 
@@ -37,13 +38,16 @@ def replace_experts(model: nn.Module, *, quantize: bool) -> int:
     """Replace every module of experts in place, and say how many there were.
 
     `quantize`: to MXFP8; otherwise weights keep their dtype. One has `gate_up_proj` `[E, 2 F, D]`,
-    gate first, and `down_proj` `[E, D, F]`.
+    gate first, and `down_proj` `[E, D, F]`. Raises `ValueError` where the activation is not SiLU.
     """
     num_replaced = 0
     for module in list(model.modules()):
         experts: Any = getattr(module, "experts", None)
         if experts is None or not hasattr(experts, "gate_up_proj"):
             continue
+        probe = torch.linspace(-4.0, 4.0, 17)
+        if not torch.allclose(experts.act_fn(probe), functional.silu(probe)):
+            raise ValueError(f"{type(experts).__name__}'s activation is not SiLU, as ours is")
         weights = ExpertWeights(
             gate_up=interleave_halves(experts.gate_up_proj.detach()),
             down=experts.down_proj.detach(),

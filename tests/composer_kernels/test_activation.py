@@ -120,3 +120,5 @@ def test_errors():
         apply_swiglu(torch.zeros(2, 4).half(), SILU)
     with pytest.raises(KernelError, match=r"grad has shape \[2, 3\]; \[2, 2\]"):
         swiglu_backward(torch.zeros(2, 3), torch.zeros(2, 4), SILU)
+    with pytest.raises(KernelError, match="limit is nan; a positive number or None"):
+        SwiGLU(limit=float("nan"))

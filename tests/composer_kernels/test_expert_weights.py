@@ -115,3 +115,14 @@ def test_quantising_keeps_biases_and_activation():
 def test_a_limit_below_nothing_is_refused():
     with pytest.raises(KernelError, match="limit is 0"):
         SwiGLU(limit=0.0)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_what_is_no_layer_is_named():
+    matrix = torch.zeros(4, 2)
+    with pytest.raises(ShapeError, match=r"gate_up has shape \[4, 2\]; \[E, 2 F, D\]"):
+        ExpertWeights(gate_up=matrix, down=matrix)
+    with pytest.raises(ShapeError, match=r"gate_up has shape \[0, 4, 2\]; .* E of 1 or more"):
+        ExpertWeights(gate_up=torch.zeros(0, 4, 2), down=torch.zeros(0, 2, 2))
+    with pytest.raises(ShapeError, match=r"gate_up has shape \[4\]; an even second dimension"):
+        interleave_halves(torch.zeros(4))

@@ -273,3 +273,16 @@ def test_errors():
         run_experts(torch.zeros(T, D + 1), plan, weights)
     with pytest.raises(KernelError, match="x is in MXFP8 and w is not"):
         run_experts(torch.zeros(T, D), plan, weights, quantize_activations=True)
+    with pytest.raises(KernelError, match=r"topk_expert_ids has shape \[9\]; \[T, K\]"):
+        expert_layer(torch.zeros(T, D), ids[:, 0], topk_weights[:, 0], weights)
+
+
+def test_autocast_does_not_round_what_the_twin_multiplies():
+    """On a GPU there is nothing for it to round: the kernel reads what it is given."""
+    draw = Draw.seeded(8)
+    x, weights, (ids, topk_weights) = draw.normal(T, D), _real_weights(draw), _choices(draw)
+    expected = expert_layer(x, ids, topk_weights, weights)
+    expected_twin = reference.expert_layer(x, ids, topk_weights, weights)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert_same_bits(expert_layer(x, ids, topk_weights, weights), expected)
+        assert_same_bits(reference.expert_layer(x, ids, topk_weights, weights), expected_twin)

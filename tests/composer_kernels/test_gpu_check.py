@@ -3,6 +3,7 @@
 import csv
 import math
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -162,6 +163,29 @@ def test_without_a_gpu_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[
         pytest.skip("there is one")
     assert gpu_check.main(["--out", str(tmp_path)]) == 1
     assert "--device cpu is a dry run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--out", "{file}"], "--out: .*file is no folder"),
+        (["--tune", "{folder}/none/tiles.json"], "--tune: .*none is no folder"),
+        (["--seed", "-1"], "-1 is not from 0 to"),
+        (["--seed", "99999999999999999999"], "is not from 0 to"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else " ".join(each),
+)
+def test_a_mistake_is_told_before_anything_runs(
+    option: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "file"
+    file.touch()
+    arguments = [each.format(file=file, folder=tmp_path) for each in option]
+    with pytest.raises(SystemExit):
+        gpu_check.main(["--device", "cpu", "--out", str(tmp_path / "out"), *arguments])
+    error = capsys.readouterr().err
+    assert re.search(message, error), error
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float8_e4m3fn], ids=str)

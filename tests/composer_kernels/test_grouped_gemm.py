@@ -466,3 +466,13 @@ def test_errors_name_the_tensor(changes: Callable[[], dict[str, Any]], message: 
     x, w, dispatch = (arguments.pop(name) for name in ("x", "w", "dispatch"))
     with pytest.raises(KernelError, match=message):
         grouped_gemm(x, w, dispatch, **arguments)
+
+
+@every_kind
+def test_nothing_to_contract_reads_nothing(kind: Kind):
+    """Operands without an element have no address that may be read."""
+    dispatch, bias = spread([3, 0, 2]), torch.arange(3.0)[:, None].expand(3, 8).contiguous()
+    x, w = Draw.seeded(15).exact(kind, dispatch.num_rows, 3, 8, 0)
+    for tiles in (SMALL, SWAPPED):
+        y = launch(x, w, dispatch, tiles=tiles, bias_EN=bias)
+        assert_same_bits(y, reference.grouped_gemm(x, w, dispatch, bias_EN=bias, out_dtype=y.dtype))

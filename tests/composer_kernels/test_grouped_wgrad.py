@@ -192,3 +192,9 @@ def test_errors():
     small = spread([3, 2], block_m=16)
     with pytest.raises(KernelError, match="block_m is 16; a multiple of 32 is asked for"):
         grouped_wgrad(plain[:, :32], plain[:, :32], small)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_rows_that_are_no_matrix_are_named():
+    with pytest.raises(KernelError, match=r"rows has shape \[64\]; \[P, N\]"):
+        sum_by_expert(torch.zeros(64), spread([3, 2], block_m=32))

@@ -39,3 +39,10 @@ def test_experts_that_are_wrong_show(expected: Tensor, monkeypatch: pytest.Monke
     model = tiny_model()
     replace_experts(model, quantize=False)
     assert float(relative_errors(logits_of(model, TOKENS), expected).median()) > 1 / 16
+
+
+def test_another_activation_is_refused():
+    model = tiny_model()
+    model.model.layers[0].mlp.experts.act_fn = torch.nn.GELU()
+    with pytest.raises(ValueError, match="Qwen3MoeExperts's activation is not SiLU"):
+        replace_experts(model, quantize=False)

@@ -51,3 +51,11 @@ def test_codes_and_scales_that_do_not_belong_together_are_named():
         mxfp4_dequantize(MXFP4Tensor(x.codes.view(torch.int8), x.scales))
     with pytest.raises(DtypeError, match="the result has dtype torch.float16"):
         mxfp4_dequantize(x, dtype=torch.float16)
+    with pytest.raises(ShapeError, match=r"x.codes has shape \[\]; \[\*lead, K / 2\] is asked for"):
+        mxfp4_dequantize(MXFP4Tensor(x.codes[0, 0], x.scales[0, 0]))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_an_odd_number_of_elements_makes_no_bytes():
+    with pytest.raises(ShapeError, match=r"x has shape \[2, 5\]; \[\*rows, K\], K even"):
+        reference.mxfp4_quantize(torch.ones(2, 5))

@@ -1,6 +1,7 @@
 """The kernels, under Triton's interpreter, against their twins: bit for bit."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ import torch
 from composer_kernels import (
     DeviceError,
     DtypeError,
+    KernelError,
     MXFP8Tensor,
     ScaleRule,
     ShapeError,
@@ -201,3 +203,13 @@ def test_codes_and_scales_that_do_not_belong_together_are_named():
         mxfp8_dequantize(MXFP8Tensor(x.codes, x.scales.to("meta")))
     with pytest.raises(DtypeError, match="the result has dtype torch.float16"):
         mxfp8_dequantize(x, dtype=torch.float16)
+    with pytest.raises(ShapeError, match=r"x.codes has shape \[\]; \[\*lead, K\] is asked for"):
+        mxfp8_dequantize(MXFP8Tensor(x.codes[0, 0], x.scales[0, 0]))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("rule", ["ceil", "nearest"])
+def test_a_rule_by_its_name_alone_is_refused(rule: Any):
+    """The kernel and its twin would have to agree on what it means."""
+    with pytest.raises(KernelError, match=f"rule is '{rule}'; ScaleRule floor or ceil is asked"):
+        mxfp8_quantize(torch.ones(32), rule=rule)

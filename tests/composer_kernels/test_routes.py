@@ -1,8 +1,11 @@
 """Rows that a dispatch sets aside, by hand."""
 
+from typing import Any
+
 import pytest
 
-from composer_kernels.routes import num_rows_bound
+from composer_kernels.errors import KernelError
+from composer_kernels.routes import RouterConfig, Scoring, num_rows_bound
 
 
 @pytest.mark.parametrize(
@@ -17,3 +20,13 @@ from composer_kernels.routes import num_rows_bound
 )
 def test_num_rows_bound(num_slots: int, num_experts: int, block_m: int, num_rows: int) -> None:
     assert num_rows_bound(num_slots, num_experts, block_m) == num_rows
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    "field", [{"scoring": "sigmoid"}, {"group_score": "top2_sum"}, {"scoring": "none"}], ids=str
+)
+def test_a_choice_by_its_name_alone_is_refused(field: dict[str, Any]) -> None:
+    """As a model's configuration file has it. Some of the code compares by identity."""
+    with pytest.raises(KernelError, match="is asked for"):
+        RouterConfig(**{"top_k": 1, "scoring": Scoring.SOFTMAX, **field})

@@ -52,3 +52,13 @@ def test_shapes_and_dtypes_are_checked_where_jaxtyping_is_switched_on():
         checked(scales(7))
     with pytest.raises(TypeCheckError):
         checked(scales(128, 4).int())
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("shape", [(32, 16), (1, 1, 16, 32), (1, 1, 32, 8)], ids=str)
+def test_what_is_no_tile_is_named(shape: tuple[int, ...]):
+    """512 bytes in another order are no tile: they would come back as other rows' scales."""
+    with pytest.raises(ShapeError, match=r"\[\.\.\., 1, 1, 32, 16\] for 100 rows"):
+        untile_scales(scales(*shape), 100, 4)
+    with pytest.raises(ShapeError, match=r"scales has shape \[4\]; \[\*batch, M, S\]"):
+        tile_scales(scales(4))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from triton.runtime.errors import OutOfResources
@@ -122,6 +123,8 @@ def test_the_environments_file_goes_before_the_shipped_one(
         "",
         "{}x",
         "3",
+        "{}",
+        "[" * 100_000,
         '[{"capability": 90}]',
         json.dumps([{"capability": 90, "kind": "int4", "regime": "decode", "shape": None}]),
         json.dumps(
@@ -136,12 +139,43 @@ def test_the_environments_file_goes_before_the_shipped_one(
             ]
         ),
     ],
-    ids=["empty", "no JSON", "a number", "a field missing", "unknown kind", "half a choice"],
+    ids=[
+        "empty",
+        "no JSON",
+        "a number",
+        "no list",
+        "too deep",
+        "a field missing",
+        "unknown kind",
+        "half a choice",
+    ],
 )
 def test_a_file_of_something_else_is_named(text: str, tmp_path: Path):
     path = tmp_path / "mine.json"
     path.write_text(text)
     with pytest.raises(KernelError, match=r"mine\.json is no file of tiles"):
+        load_tiles(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"capability": "90"},
+        {"shape": [1, 2, 3]},
+        {"shape": "ab"},
+        {"tiles": {"swap_operands": "no"}},
+        {"tiles": {"num_stages": True}},
+        {"tiles": {"block_m": 16.0}},
+    ],
+    ids=str,
+)
+def test_a_value_of_another_type_is_named(change: dict[str, Any], tmp_path: Path):
+    path = tmp_path / "mine.json"
+    save_tiles(path, {TileKey(capability=90, kind=Kind.BF16_BF16, regime=Regime.DECODE): SMALL})
+    (entry,) = json.loads(path.read_text())
+    tiles = {**entry["tiles"], **change.get("tiles", {})}
+    path.write_text(json.dumps([{**entry, **change, "tiles": tiles}]))
+    with pytest.raises(KernelError, match=r"mine\.json is no file of tiles: .*asked for"):
         load_tiles(path)
 
 

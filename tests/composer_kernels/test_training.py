@@ -340,3 +340,25 @@ def test_errors():
     half = case.to(torch.float32, torch.float16)
     with pytest.raises(KernelError, match="gate_up has dtype torch.float16"):
         run_experts_with_grad(case.x, plan, half.weights)
+    with pytest.raises(KernelError, match=r"topk_expert_ids has shape \[9\]; \[T, K\]"):
+        expert_layer_with_grad(case.x, case.ids[:, 0], case.topk_weights[:, 0], case.weights)
+
+
+def test_weights_of_combine_changed_before_the_backward_pass_are_told():
+    case = real_case(Draw.seeded(13), T=9, K=2, E=E, D=D, F=F)
+    scores = case.topk_weights.clone().requires_grad_()
+    y = expert_layer_with_grad(case.x.clone().requires_grad_(), case.ids, scores, case.weights)
+    with torch.no_grad():
+        scores.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize("recipe", [BF16_RECIPE, MXFP8_RECIPE], ids=["bf16", "mxfp8"])
+def test_autocast_changes_no_gradient(recipe: Recipe):
+    case = real_case(Draw.seeded(14), T=9, K=2, E=E, D=D, F=F)
+    expected = gradients(layer_of(recipe), case)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        actual = gradients(layer_of(recipe), case)
+    for name in expected:
+        torch.testing.assert_close(actual[name], expected[name], rtol=0, atol=0, msg=name)

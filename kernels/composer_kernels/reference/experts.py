@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from composer_kernels.expert_weights import ExpertWeights
+from composer_kernels.reference._products import product
 from composer_kernels.reference.grouped_gemm import dequantize_expert, swiglu
 from composer_kernels.reference.mxfp8 import mxfp8_dequantize, mxfp8_quantize
 
@@ -40,11 +41,11 @@ def expert_layer(
         tokens, slots = torch.where(topk_expert_ids_TK == first_local_expert + expert)
         if len(tokens) == 0:
             continue
-        gate_up = x_rounded_TD[tokens] @ dequantize_expert(weights.gate_up, expert).mT
+        gate_up = product(x_rounded_TD[tokens], dequantize_expert(weights.gate_up, expert))
         if weights.gate_up_bias is not None:
             gate_up = gate_up + weights.gate_up_bias[expert].float()
         hidden = rounded(swiglu(gate_up, weights.activation))
-        y = hidden @ dequantize_expert(weights.down, expert).mT
+        y = product(hidden, dequantize_expert(weights.down, expert))
         if weights.down_bias is not None:
             y = y + weights.down_bias[expert].float()
         y_TKD[tokens, slots] = y.to(x_TD.dtype).float()

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from composer_kernels.formats import MXFP4Tensor, MXFP8Tensor, ScaleRule
+from composer_kernels.reference._products import product
 from composer_kernels.reference.mxfp4 import mxfp4_dequantize
 from composer_kernels.reference.mxfp8 import mxfp8_dequantize, mxfp8_quantize
 from composer_kernels.routes import Dispatch
@@ -80,7 +81,7 @@ def _grouped_gemm_f32(
         first = int(dispatch.block_offsets[expert])
         rows = slice(first, first + count)
         x = x_RK[dispatch.token_of_row[rows]] if gather else x_RK[rows]
-        y = x @ dequantize_expert(w_ENK, expert).mT
+        y = product(x, dequantize_expert(w_ENK, expert))
         if bias_EN is not None:
             y = y + bias_EN[expert].float()
         y_PO[rows] = y if activation is None else swiglu(y, activation)

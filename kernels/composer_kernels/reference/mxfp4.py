@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from composer_kernels.errors import ShapeError, check_member
 from composer_kernels.formats import E2M1_EMAX, E2M1_VALUES, UE8M0_NAN, MXFP4Tensor, ScaleRule
 from composer_kernels.reference._scales import (
     block_scales,
@@ -27,8 +28,11 @@ that E2M1 lacks, and would be rounded to even, which is 8."""
 def mxfp4_quantize(x: Float[Tensor, "*rows K"], *, rule: ScaleRule = ScaleRule.CEIL) -> MXFP4Tensor:
     """Quantises along the last dimension, whose length is even. NaN, infinity and zero are treated
     as `mxfp8_quantize` does, but that E2M1 has no NaN: a block's NaN stands in its scale alone."""
+    check_member("rule", rule, ScaleRule)
+    if x.dim() == 0 or x.shape[-1] % 2:
+        raise ShapeError("x", x.shape, "[*rows, K], K even,")
     blocks = split_blocks(x.float())
-    carry = E2M1_CARRY if rule == ScaleRule.CEIL else 0
+    carry = E2M1_CARRY if rule is ScaleRule.CEIL else 0
     scales = block_scales(blocks, emax=E2M1_EMAX, saturation_carry=carry)
     is_nan = scales == UE8M0_NAN
     inverse = inverse_factors(scales.masked_fill(is_nan, 0))

@@ -22,6 +22,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from composer_kernels.errors import check_member
 from composer_kernels.formats import (
     E4M3_EMAX,
     E4M3_MAX,
@@ -41,6 +42,12 @@ from composer_kernels.reference._scales import (
 E4M3_CARRY = 0x17FFFF
 """Carries where `amax` is above 464 / 256 times its power of two: 464 lies halfway between 448 and
 the 480 that E4M3 lacks, and would be rounded to even, which is 448."""
+
+
+def e4m3_carry(rule: ScaleRule) -> int:
+    """`saturation_carry` of `block_scales`. Raises `KernelError` where the rule is no `ScaleRule`."""
+    check_member("rule", rule, ScaleRule)
+    return E4M3_CARRY if rule is ScaleRule.CEIL else 0
 
 
 @overload
@@ -67,8 +74,7 @@ def mxfp8_quantize(
 
 def _quantize_rows(x: Tensor, rule: ScaleRule) -> MXFP8Tensor:
     blocks = split_blocks(x.float())
-    carry = E4M3_CARRY if rule == ScaleRule.CEIL else 0
-    scales = block_scales(blocks, emax=E4M3_EMAX, saturation_carry=carry)
+    scales = block_scales(blocks, emax=E4M3_EMAX, saturation_carry=e4m3_carry(rule))
     is_nan = scales == UE8M0_NAN
     inverse = inverse_factors(scales.masked_fill(is_nan, 0))
     # Torch's own cast rounds to nearest even; not in every release does it saturate.

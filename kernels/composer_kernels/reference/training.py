@@ -15,6 +15,7 @@ from torch.autograd import Function
 from composer_kernels.expert_weights import ExpertWeights
 from composer_kernels.formats import MXFP8Tensor
 from composer_kernels.recipe import Recipe
+from composer_kernels.reference._products import product
 from composer_kernels.reference.grouped_gemm import swiglu
 from composer_kernels.reference.mxfp8 import mxfp8_dequantize, mxfp8_quantize
 from composer_kernels.routes import Dispatch
@@ -31,7 +32,7 @@ def grouped_wgrad(
     """Twin of `composer_kernels.grouped_wgrad`."""
     grad_NP, x_KP = _values(grad_NP), _values(x_KP)
     slices = _rows_of_experts(dispatch)
-    grads = [grad_NP[:, rows] @ x_KP[:, rows].mT for rows in slices]
+    grads = [product(grad_NP[:, rows], x_KP[:, rows]) for rows in slices]
     return torch.stack(grads).to(out_dtype)
 
 
@@ -132,9 +133,9 @@ class _Linear(Function):
 def _product(a: Tensor, b: Tensor, dtype: torch.dtype, rule: Any) -> Tensor:
     """a b^T in f32, of operands in MXFP8 along what is contracted, or (no rule) in `dtype`."""
     if rule is None:
-        return a.to(dtype).float() @ b.to(dtype).float().mT
-    a_values = mxfp8_dequantize(mxfp8_quantize(a, rule=rule))
-    return a_values @ mxfp8_dequantize(mxfp8_quantize(b, rule=rule)).mT
+        return product(a.to(dtype).float(), b.to(dtype).float())
+    a_values, b_values = (mxfp8_dequantize(mxfp8_quantize(each, rule=rule)) for each in (a, b))
+    return product(a_values, b_values)
 
 
 def _rows_of_experts(dispatch: Dispatch) -> list[slice]:

@@ -4,6 +4,9 @@ Dimensions: T tokens, E experts, K chosen experts a token, G groups of S experts
 order of (token, slot), C chunks of slots, P rows of the permuted buffer, D model dim.
 
 Nothing here uses atomics: every sum is taken in an order fixed by the shapes, so results repeat bit by bit.
+
+Masks compare an index with a bound, which is 0 where there is nothing to read. Combined with a scalar
+condition instead, a mask is no boolean to the interpreter, which Triton 3.9 refuses.
 """
 
 import triton
@@ -336,7 +339,8 @@ def permute_kernel(
     row = tl.program_id(0)
     d = tl.program_id(1) * BLOCK_D + tl.arange(0, BLOCK_D)
     token = tl.load(token_of_row + row)
-    value = tl.load(x + token.to(tl.int64) * D + d, mask=(d < D) & (token >= 0), other=0)
+    num_read = tl.where(token >= 0, D, 0)
+    value = tl.load(x + token.to(tl.int64) * D + d, mask=d < num_read, other=0)
     tl.store(out + row.to(tl.int64) * D + d, value, mask=d < D)
 
 
@@ -359,7 +363,8 @@ def combine_kernel(
     for k in tl.static_range(TOP_K):  # unrolled: the loads of all slots are under way together
         row = tl.load(row_of_slot + token * TOP_K + k)
         is_local = row >= 0
-        y_D = tl.load(y + row.to(tl.int64) * D + d, mask=(d < D) & is_local, other=0)
+        num_read = tl.where(is_local, D, 0)
+        y_D = tl.load(y + row.to(tl.int64) * D + d, mask=d < num_read, other=0)
         term_D = to_f32(y_D, INTERPRETED)
         if WEIGHTED:
             weight = tl.load(weights + token * TOP_K + k)
@@ -386,10 +391,11 @@ def combine_backward_kernel(
     """Of row p, which is slot (t, k): grad_y[p] = weights[t, k] * grad_out[t]; grad_weights[t, k] = grad_out[t] . y[p]."""
     row = tl.program_id(0)
     token = tl.load(token_of_row + row)
-    is_token = token >= 0
+    num_slots = tl.where(token >= 0, TOP_K, 0)
+    num_read = tl.where(token >= 0, D, 0)
     k = tl.arange(0, K_PAD)
     slot = token.to(tl.int64) * TOP_K + k
-    is_slot = (k < TOP_K) & is_token
+    is_slot = k < num_slots
     is_mine = tl.load(row_of_slot + slot, mask=is_slot, other=-1) == row
     slot_weights = tl.load(weights + slot, mask=is_slot, other=0.0)
     weight = tl.sum(tl.where(is_mine, slot_weights, 0.0), axis=0)
@@ -397,7 +403,7 @@ def combine_backward_kernel(
     for start in range(0, D, BLOCK_D):
         d = start + tl.arange(0, BLOCK_D)
         at = row.to(tl.int64) * D + d
-        mask = (d < D) & is_token
+        mask = d < num_read
         grad_D = tl.load(grad_out + token.to(tl.int64) * D + d, mask=mask, other=0)
         grad_D = to_f32(grad_D, INTERPRETED)
         y_D = to_f32(tl.load(y + at, mask=mask, other=0), INTERPRETED)
