@@ -31,6 +31,10 @@ from composer_lsp.agent.transcript import Header, Transcript, new_id
 from composer_lsp.agent.workspace.workspace import CodeIndex, Workspace
 from composer_lsp.config import Guidance
 
+_NO_SERVERS = (
+    "Tool servers are not used: the model is led (composer.agent.guidance), and would lose itself in "
+    "more tools."
+)
 _LED_SEARCH = {"num_results": 5, "max_lines": 100, "max_chars": 7000}
 
 
@@ -136,6 +140,8 @@ class Agent:
         async with self._commands(emit) as context.commands, AsyncExitStack() as stack:
             checks = make_checks(self.workspace, self.index, None, emit)
             leads = self._leads(transcript.header.model, mode)
+            if leads and mode != "plan" and self.tool_servers is not None:
+                (await self.tool_servers(emit)).leave_out(_NO_SERVERS)
             if leads and mode in CHANGING:
                 led = LedRun(
                     model=self.model,

@@ -15,6 +15,7 @@ from composer_lsp.agent.events import EditsEvent, Event, NoticeEvent
 from composer_lsp.agent.ledger import CommandRun
 from composer_lsp.agent.model import Message
 from composer_lsp.agent.prompt.system import Mode
+from composer_lsp.agent.run import GOES_ON
 from composer_lsp.agent.state import restore_reads
 from composer_lsp.agent.tools.context import PlanStep, ToolContext
 from composer_lsp.agent.transcript import Transcript
@@ -86,7 +87,7 @@ async def restore(transcript: Transcript, context: ToolContext, text: str) -> Re
     _restore_course(transcript, context)
     told = _told(conflicts, unread, has_commands=bool(context.ledger.commands))
     if told or text or (new or past)[-1]["role"] == "assistant":
-        said = "\n\n".join(filter(None, (told, text or "Go on.")))
+        said = "\n\n".join(filter(None, (told, text or GOES_ON)))
         new.append({"role": "user", "content": said})
     return Restored(past=past, new=new, conflicts=conflicts, unread=unread)
 

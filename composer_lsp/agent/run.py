@@ -76,6 +76,10 @@ async def no_checks(context: ToolContext) -> str:
     return ""
 
 
+GOES_ON = "Go on."
+"""What a run is told that goes on as it was."""
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """What the model is asked next."""

@@ -26,12 +26,12 @@ from composer_lsp.agent.led.code import (
     named_paths,
     piece,
 )
-from composer_lsp.agent.led.prompt import Prompt
+from composer_lsp.agent.led.prompt import EXAMPLE, Prompt
 from composer_lsp.agent.led.testing import CANNOT_RUN, test_line, what_failed
 from composer_lsp.agent.model import ChatModel, ToolCall
 from composer_lsp.agent.prompt.rules import read_rules
 from composer_lsp.agent.prompt.system import Mode
-from composer_lsp.agent.run import AgentRun, Checks, Limits, Outcome, Question
+from composer_lsp.agent.run import GOES_ON, AgentRun, Checks, Limits, Outcome, Question
 from composer_lsp.agent.tools.command import run_command
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.definitions import rename_symbol, write_code
@@ -39,6 +39,8 @@ from composer_lsp.agent.tools.edit import move_file
 from composer_lsp.agent.tools.tool import tool
 from composer_lsp.agent.transcript import Transcript
 
+MAX_CHOICES = 2
+"""What it chose may not be possible as it called it."""
 MAX_TRIES = 4
 """Answers with code, after which the run ends with what is wrong still."""
 MAX_TESTS = 3
@@ -93,7 +95,11 @@ class LedRun(AgentRun):
 
     async def _loop(self) -> Outcome:
         request = self._asked()
-        if await self._is_done_by_choice():
+        if self._goes_on_as_it_was:
+            self._wrong = await self._checks(self._context) or await self._tested(request)
+            if not self._wrong:
+                return self._outcome()
+        elif await self._is_done_by_choice():
             await self._tested(request)
             return self._outcome()
         prompt = await self._prompt(request)
@@ -118,13 +124,14 @@ class LedRun(AgentRun):
 
     def _asked(self) -> str:
         """The request; one that follows another begins with the first."""
-        asked = [str(each["content"]) for each in self._messages if each["role"] == "user"]
+        said = (str(each["content"]) for each in self._messages if each["role"] == "user")
+        asked = [each for each in said if not each.endswith(GOES_ON)]
         if len(asked) == 1:
             return asked[0]
         return f"Before, the user asked: {_last_part(asked[0])}\n\nNow: {asked[-1]}"
 
     async def _prompt(self, request: str) -> Prompt:
-        if self._mode == "fix":
+        if self._mode == "fix" and not self._wrong:
             self._wrong = await self._tested(request)
             self._tests_are_right = bool(self._wrong)
         self._code = await code_for(self._context, request, self._wrong)
@@ -137,19 +144,31 @@ class LedRun(AgentRun):
             problem=self._wrong,
         )
 
+    @property
+    def _goes_on_as_it_was(self) -> bool:
+        """It was cut off when it had changed something, and the user says nothing new."""
+        last = self._messages[-1]
+        return bool(self._context.changes) and (
+            last["role"] != "user" or str(last["content"]).endswith(GOES_ON)
+        )
+
     async def _is_done_by_choice(self) -> bool:
-        reply = await self._reply(Question(self._messages, _CHOICES, must_call=True))
-        self._add(reply.message, reply)
-        results = await self._calls.run(reply.calls[:1])
-        for result in results:
-            self._add_result(result)
-        is_done = any(not each.is_error and each.call.name != other_change.name for each in results)
-        if is_done:
-            await self._after_edits()
-        return is_done
+        for _ in range(MAX_CHOICES):
+            reply = await self._reply(Question(self._messages, _CHOICES, must_call=True))
+            self._add(reply.message, reply)
+            results = await self._calls.run(reply.calls[:1])
+            for result in results:
+                self._add_result(result)
+            if any(each.call.name == other_change.name for each in results):
+                return False
+            if any(not each.is_error for each in results):
+                await self._after_edits()
+                return True
+        return False
 
     async def _taken(self, request: str, blocks: Sequence[CodeBlock]) -> str:
         """What is wrong with an answer, for the model; nothing: it holds as far as can be seen."""
+        blocks = [block for block in blocks if block.code.strip() != EXAMPLE.strip()]
         if not blocks:
             return "The answer held no code. Write it in a fenced block, under its path."
         problems: list[str] = []
@@ -173,8 +192,18 @@ class LedRun(AgentRun):
             self._tried = ""
             return f"{self._wrong}\n\n{_UNCHANGED}".strip()
         self._note_changes()
-        self._wrong = await self._checks(self._context) or await self._tested(request)
+        self._wrong = (
+            await self._checks(self._context)
+            or self._no_test_written()
+            or await self._tested(request)
+        )
         return self._wrong
+
+    def _no_test_written(self) -> str:
+        changed = self._context.changes.paths
+        if self._mode != "test" or any(map(is_test, changed)):
+            return ""
+        return "No test was written. Write it in a file of tests, such as tests/test_….py."
 
     async def _path_of(self, block: CodeBlock, request: str) -> str:
         """Of the file that the code belongs to; small models forget it, or copy the example's."""

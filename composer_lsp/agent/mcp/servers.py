@@ -89,6 +89,11 @@ class ToolServers:
             for server in configured.servers
         ]
 
+    def leave_out(self, why: str) -> None:
+        """Tell the user that none is used, if there are any."""
+        if self._servers or self._configured.problems:
+            self._emit(NoticeEvent(why))
+
     async def __aenter__(self) -> Self:
         return self
 

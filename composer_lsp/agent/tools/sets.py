@@ -47,7 +47,7 @@ def tools_for(
 _LED_PLAN = (
     read_file.with_only("path", "start_line"),
     grep.with_only("pattern"),
-    update_plan,
+    update_plan.with_only("steps"),
     finish,
 )
 

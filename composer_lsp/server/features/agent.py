@@ -46,6 +46,7 @@ def _starter(name: str, mode: "Mode", default: str) -> Callable[..., Awaitable[J
         ended, with its text and its pending changes; cancelling the request stops it."""
         options = read_options(name, arguments)
         service = await ls.session.agent_runs()
+        from composer_lsp.agent.run import GOES_ON
         from composer_lsp.server.agent.failures import told
         from composer_lsp.server.agent.requests import make_request
 
@@ -55,7 +56,7 @@ def _starter(name: str, mode: "Mode", default: str) -> Callable[..., Awaitable[J
                 plan = tuple(service.plan(options.plan))
                 text = text or service.one(options.plan).request.text
             if options.continues is not None:
-                text = text or "Go on."
+                text = text or GOES_ON
             if not text:
                 raise JsonRpcInvalidParams(f"{name} takes a request in words")
             request = await make_request(ls.session, mode, text, options, plan)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from composer_lsp.agent.agent import Agent, Finished
-from composer_lsp.agent.events import Event
+from composer_lsp.agent.events import Event, NoticeEvent
 from composer_lsp.agent.guidance import is_small
+from composer_lsp.agent.mcp.approval import Grants, ServerApprovals
+from composer_lsp.agent.mcp.configuration import Configured
+from composer_lsp.agent.mcp.servers import ToolServers
 from composer_lsp.agent.model import Delta, Message, Token
 from composer_lsp.agent.prompt.system import Mode, Request
 from composer_lsp.agent.transcript import Transcript
@@ -207,6 +210,28 @@ def test_a_small_model_is_led_through_a_change(root: Path, tmp_path: Path) -> No
     )
     assert model.tools == ["rename_symbol", "move_file", "other_change"]
     assert finished.context.changes.text("src/util.py") == "def help_out():\n    return 'needle'\n"
+
+
+@pytest.mark.parametrize(("problems", "num_told"), [((), 0), (("'odd' is left out",), 1)])
+def test_a_led_run_says_that_it_uses_no_tool_servers(
+    root: Path, tmp_path: Path, problems: tuple[str, ...], num_told: int
+) -> None:
+    events: list[Event] = []
+
+    async def servers(emit: Callable[[Event], None]) -> ToolServers:
+        approvals = ServerApprovals(Grants.of_workspace(tmp_path, root), None)
+        return ToolServers(Configured(problems=problems), [root], approvals, emit)
+
+    agent = Agent(
+        workspace=DirectoryWorkspace(Paths([root])),
+        model=ScriptedModel([("rename_symbol", {"old": "helper", "new": "help_out"})]),
+        transcripts=tmp_path / "transcripts",
+        guidance="always",
+        tool_servers=servers,
+    )
+    asyncio.run(agent.run(Request(mode="edit", text="Rename it"), events.append))
+    told = [each.text for each in events if isinstance(each, NoticeEvent)]
+    assert len([text for text in told if "Tool servers are not used" in text]) == num_told
 
 
 def test_a_small_model_ends_a_plan_by_a_call(root: Path, tmp_path: Path) -> None:

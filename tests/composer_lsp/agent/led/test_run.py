@@ -16,6 +16,7 @@ from composer_lsp.agent.command_rules import Permissions
 from composer_lsp.agent.commands import Rule, SandboxError
 from composer_lsp.agent.commands.bubblewrap import find_bubblewrap
 from composer_lsp.agent.prompt.system import Mode, Request
+from composer_lsp.agent.resume import resume_run
 from composer_lsp.agent.run_commands import CommandSettings
 from composer_lsp.agent.workspace.directory import DirectoryWorkspace
 from composer_lsp.agent.workspace.paths import Paths
@@ -24,8 +25,8 @@ from tests.composer_lsp.agent.scripted import Said, ScriptedModel
 SHOP = "def total(prices):\n    return 0\n\n\ndef unused():\n    return 1\n"
 TEST = "from shop import total\n\n\ndef test_total():\n    assert total([1, 2]) == 3\n"
 OTHER: Said = [("other_change", {"what": "do it"})]
-RIGHT = "src/shop.py\n```python\ndef total(prices):\n    return sum(prices)\n```"
-WRONG = RIGHT.replace("sum(prices)", "len(prices) + 5")
+RIGHT = "src/shop.py\n```python\ndef total(prices):\n    return 0 + sum(prices)\n```"
+WRONG = RIGHT.replace("0 + sum(prices)", "len(prices) + 5")
 
 
 class Index:
@@ -133,10 +134,34 @@ def test_a_rename_is_done_by_the_call_that_was_chosen(root: Path) -> None:
     assert ran.model.must_call == [True]
 
 
+def test_a_choice_that_was_called_wrongly_is_made_again(root: Path) -> None:
+    wrong: Said = [("rename_symbol", {"old": "total", "new": "sum_up everywhere"})]
+    right: Said = [("rename_symbol", {"old": "total", "new": "sum_up"})]
+    ran = led(root, "Rename total to sum_up everywhere", wrong, right)
+    assert ran.text("src/shop.py") == SHOP.replace("total", "sum_up")
+    assert "no identifier" in ran.told(1)
+
+
+def test_the_example_of_the_prompt_is_never_taken(root: Path) -> None:
+    example = "src/shop.py\n```python\ndef total(prices):\n    return sum(prices)\n```"
+    answer = f"```python\ndef unused():\n    return 2\n```\n{example}"
+    ran = led(root, "Change unused", OTHER, answer)
+    assert ran.text("src/shop.py") == SHOP.replace("return 1", "return 2")
+
+
+def test_a_run_that_was_to_write_a_test_writes_one(root: Path) -> None:
+    answer = "src/new.py\n```python\ndef test_it():\n    assert True\n```"
+    right = answer.replace("new.py", "test_new.py")
+    ran = led(root, "Write a test of unused", OTHER, answer, right, mode="test")
+    assert "No test was written" in ran.told(2)
+    assert "src/test_new.py" in ran.finished.context.changes.paths
+
+
 def test_a_choice_that_cannot_be_done_is_no_end(root: Path) -> None:
-    ran = led(root, "Mend total", [("rename_symbol", {"old": "nowhere", "new": "b"})], RIGHT)
+    renaming: Said = [("rename_symbol", {"old": "nowhere", "new": "b"})]
+    ran = led(root, "Mend total", renaming, renaming, RIGHT)
     assert ran.finished.outcome.status == "finished"
-    assert ran.text("src/shop.py") == SHOP.replace("return 0", "return sum(prices)")
+    assert ran.text("src/shop.py") == SHOP.replace("return 0", "return 0 + sum(prices)")
 
 
 def test_the_code_that_the_request_names_is_shown_without_numbers(root: Path) -> None:
@@ -253,7 +278,7 @@ def test_what_checks_find_is_told(root: Path) -> None:
         ("I would add them up.", "held no code"),
         ("src/shop.py\n```python\nprint(1)\n```", "defines nothing"),
         (RIGHT.replace("sum(prices)", "sum(prices"), "line 2 of the code"),
-        (RIGHT.replace("sum(prices)", "0"), "has to change"),
+        (RIGHT.replace("0 + sum(prices)", "0"), "has to change"),
         ("../x.py\n```python\ndef f(): pass\n```", "outside"),
     ],
 )
@@ -280,3 +305,24 @@ def test_a_run_goes_on_with_both_requests(root: Path) -> None:
     asyncio.run(agent.run(request, lambda event: None, past=past))
     asked = str(model.requests[1][1]["content"])
     assert asked.endswith("Before, the user asked: Let total add up\n\nNow: With sum")
+
+
+def test_a_run_that_was_cut_off_when_all_was_done_is_done(root: Path) -> None:
+    model = ScriptedModel([("rename_symbol", {"old": "total", "new": "sum_up"})])
+    agent = Agent(
+        workspace=DirectoryWorkspace(Paths([root])),
+        model=model,
+        transcripts=root.parent / "transcripts",
+        index=Index(root),
+        guidance="always",
+    )
+    request = Request(mode="edit", text="Rename total to sum_up")
+    done = asyncio.run(agent.run(request, lambda event: None, id="cut"))
+    path = done.transcript.path
+    assert path is not None
+    lines = [line for line in path.read_text().splitlines() if '"kind": "end"' not in line]
+    path.write_text("\n".join(lines) + "\n")
+    again = asyncio.run(resume_run(agent, path, "", lambda event: None))
+    assert again.outcome.status == "finished"
+    assert again.context.changes.text("src/shop.py") == SHOP.replace("total", "sum_up")
+    assert len(model.requests) == 1
