@@ -4,8 +4,10 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(if 
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
+# Tests that launch kernels; the others would prove the same thing twice.
+INTERPRETED := activation decode experts grouped_gemm grouped_wgrad mxfp4 mxfp8 routing training
 
-.PHONY: help run test test-editors editors other-editors soak check format docs bench agent-demo vscode neovim clean
+.PHONY: help run test test-triton test-editors editors other-editors soak check format docs bench agent-demo vscode neovim clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -26,6 +28,10 @@ test: $(VENV)/.dev  ## The whole suite that needs no editor and no root
 	$(BIN)/composer-lsp model pull smollm2-135m
 	$(BIN)/composer-lsp model pull qwen2.5-coder-0.5b
 	$(PYTEST) -n 2 --dist loadgroup -m "not editor and not soak"
+
+test-triton: $(VENV)/.dev  ## The kernels on the interpreter of a newer Triton than torch pins
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/triton triton==3.9.0
+	PYTHONPATH=build/triton $(PYTEST) -n 2 $(addprefix tests/composer_kernels/test_,$(INTERPRETED:=.py))
 
 editors: $(VENV)/.dev  ## Install the editors that the editor tests drive (Debian, root)
 	bash scripts/editors/neovim.sh
