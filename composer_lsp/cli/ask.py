@@ -91,9 +91,11 @@ def run(args: argparse.Namespace) -> int:
     from composer_lsp.agent.prompt.system import Request
     from composer_lsp.cli.agent_run import of_request
 
-    return run_in_terminal(
-        args, of_request(Request(mode=args.command, text=" ".join(args.request)))
-    )
+    text = " ".join(args.request)
+    if not text.strip():
+        _output(args).error("the request is empty; say what you want")
+        return _FAILED
+    return run_in_terminal(args, of_request(Request(mode=args.command, text=text)))
 
 
 def run_in_terminal(args: argparse.Namespace, beginning: "Beginning") -> int:
@@ -106,7 +108,7 @@ def run_in_terminal(args: argparse.Namespace, beginning: "Beginning") -> int:
     from composer_lsp.agent.workspace.workspace import WorkspaceError
     from composer_lsp.engine.errors import EngineError
 
-    output = JsonOutput() if args.json else TerminalOutput()
+    output = _output(args)
     if not args.root.is_dir():
         output.error(f"{args.root} is no folder")
         return _FAILED
@@ -134,6 +136,10 @@ def run_in_terminal(args: argparse.Namespace, beginning: "Beginning") -> int:
     ) as error:
         output.error(str(error))
         return _FAILED
+
+
+def _output(args: argparse.Namespace) -> Output:
+    return JsonOutput() if args.json else TerminalOutput()
 
 
 async def _run(args: argparse.Namespace, beginning: "Beginning", output: Output) -> int:

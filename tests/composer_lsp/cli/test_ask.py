@@ -158,6 +158,18 @@ def test_a_rule_that_is_none_is_named(cli: Cli, project: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("mode", ["ask", "plan", "edit", "fix", "test"])
+def test_an_empty_request_is_refused(cli: Cli, project: Path, mode: str) -> None:
+    told = "the request is empty; say what you want"
+    with fake_chat() as chat:
+        options = ("--no-index", "--url", chat.url, "--root", str(project))
+        done = cli(mode, *options, " ", "")
+        as_json = cli(mode, *options, "--json", "")
+    assert (done.returncode, done.stderr) == (2, f"composer-lsp: {told}\n")
+    assert json.loads(as_json.stdout) == {"kind": "error", "text": told}
+    assert not chat.requests
+
+
 def test_output_comes_as_json(cli: Cli, project: Path, sandboxed: None) -> None:
     with fake_chat([("run_command", {"command": "echo hi"})], DONE) as chat:
         done = cli(*arguments(chat, project, "--json"))
