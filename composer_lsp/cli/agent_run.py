@@ -38,6 +38,7 @@ class Beginning:
     """What its changes are applied under."""
     start: Callable[[Agent, ToolContext, Callable[[Event], None], str], Awaitable[Finished]]
     """The text is the model's name."""
+    asks_model: bool = True
 
 
 def of_request(request: Request) -> Beginning:

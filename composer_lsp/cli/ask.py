@@ -146,10 +146,11 @@ async def _run(args: argparse.Namespace, beginning: "Beginning", output: Output)
     from composer_lsp.cli.agent_run import TerminalRun
 
     stop_at_signals()
+    args.no_index = args.no_index or not beginning.asks_model
     async with _model(args) as model, _index(args, output) as index:
         run = TerminalRun(
             agent=_agent(args, model, index),
-            model=await model.name(),
+            model=await model.name() if beginning.asks_model else "",
             output=output,
             applies=args.yes,
             carries_out=args.carry_out,
