@@ -105,6 +105,9 @@ class TerminalRun:
         finished = await beginning.start(self.agent, context, self.output.event, self.model)
         self.output.outcome(finished.outcome, _id_of(finished.transcript))
         is_applied = await self._apply(finished)
+        id = _id_of(finished.transcript)
+        if is_applied and id and finished.outcome.status != "finished":
+            self._notice(_HINT.format(id))
         match finished.outcome.status:
             case "finished":
                 return finished, _FINISHED if is_applied else _NOT_APPLIED

@@ -463,6 +463,14 @@ def test_a_stopped_run_says_how_to_go_on(
     assert (done.returncode, (project / "new.py").exists()) == (0, True)
 
 
+def test_a_run_that_is_stuck_says_how_to_go_on(cli: Cli, home: Path, project: Path) -> None:
+    with fake_chat(*[[("read_file", {"path": "none.py"})]] * 12) as chat:
+        done = cli(*arguments(chat, project))
+    assert done.returncode == 1, done
+    hint = f'To go on: composer-lsp transcript resume {run_id(home)} "what to do next"\n'
+    assert done.stderr.endswith(hint)
+
+
 # --- Tool servers -------------------------------------------------------------------------------
 
 
