@@ -12,14 +12,26 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from composer_lsp.agent.agent import Finished
 from composer_lsp.agent.commands import Approvals, CommandRunner, Policy, SandboxError
 from composer_lsp.agent.commands.bubblewrap import find_bubblewrap
+from composer_lsp.agent.events import (
+    CallEvent,
+    EditsEvent,
+    Event,
+    NoticeEvent,
+    OutputEvent,
+    PlanEvent,
+    ResultEvent,
+    TextEvent,
+)
+from composer_lsp.agent.run import Outcome
 from composer_lsp.cli import ask
+from composer_lsp.cli.agent_output import JsonOutput
 from composer_lsp.cli.agent_run import Beginning
 from tests.composer_lsp.agent.mcp import started
 from tests.composer_lsp.cli.conftest import Cli
@@ -156,6 +168,43 @@ def test_a_rule_that_is_none_is_named(cli: Cli, project: Path) -> None:
     assert done.stderr == (
         'composer-lsp: --allow: the rule "\'pytest" cannot be read: No closing quotation\n'
     )
+
+
+def test_an_outcome_names_what_is_not_applied(cli: Cli, project: Path) -> None:
+    with fake_chat(NEW, DONE, NEW, DONE) as chat:
+        as_text = cli(*arguments(chat, project))
+        as_json = cli(*arguments(chat, project, "--json", "--yes"))
+    assert as_text.stderr.index("Not applied yet: new.py.\n") < as_text.stderr.index("Nothing was")
+    events = [json.loads(line) for line in as_json.stdout.splitlines()]
+    outcome, diff, applied = events[-3:]
+    assert (outcome["kind"], outcome["pending"], diff["kind"]) == ("outcome", ["new.py"], "diff")
+    assert applied == {"kind": "applied", "paths": ["new.py"]}
+
+
+def test_each_kind_of_json_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
+    output = JsonOutput()
+    output.event(TextEvent(""))
+    output.event(CallEvent("", "", ""))
+    output.event(OutputEvent("", ""))
+    output.event(ResultEvent("", "", is_error=False, duration_s=0))
+    output.event(PlanEvent(()))
+    output.event(EditsEvent(()))
+    output.event(NoticeEvent(""))
+    output.outcome(Outcome(status="finished", text=""), "", [])
+    output.changes([])
+    output.applied([])
+    output.error("")
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(shown) == len(get_args(Event)) + 4
+    page = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
+    for kind, *fields in shown_names(shown):
+        assert f"| `{kind}` | {', '.join(f'`{name}`' for name in fields)} |" in page
+
+
+def shown_names(shown: Sequence[dict[str, Any]]) -> Iterator[list[str]]:
+    """The kind, and the names of the other fields."""
+    for each in shown:
+        yield [each["kind"], *(name for name in each if name != "kind")]
 
 
 @pytest.mark.parametrize("mode", ["ask", "plan", "edit", "fix", "test"])

@@ -87,7 +87,10 @@ def test_resume_offers_what_was_not_applied(
     assert asked.returncode == 3, asked.stderr
     assert "+    return 2" in asked.stdout
     done = cli("transcript", "resume", ran, "--yes", *options)
-    assert (done.returncode, done.stderr) == (0, "Changed a.py.\n")
+    assert (done.returncode, done.stderr) == (
+        0,
+        "Not applied yet: a.py.\nChanged a.py.\n",
+    )
     assert (project / "a.py").read_text() == "def one():\n    return 2\n"
     # What was applied once is the user's from then on.
     (project / "a.py").write_text("def one():\n    return 1\n")
