@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import shlex
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from composer_lsp.config import AgentSettings, EngineSettings, Guidance, IndexSe
 
 if TYPE_CHECKING:
     from composer_lsp.agent.agent import Agent
+    from composer_lsp.agent.commands import Rule
     from composer_lsp.agent.workspace.workspace import CodeIndex
     from composer_lsp.cli.agent_run import Beginning
     from composer_lsp.engine.chat import ConfiguredChatModel
@@ -101,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
 def run_in_terminal(args: argparse.Namespace, beginning: "Beginning") -> int:
     """The exit code of a run on `args.root`."""
     from composer_inference.endpoint import EndpointError
-    from composer_lsp.agent.commands import Rule, RuleError
+    from composer_lsp.agent.commands import RuleError
     from composer_lsp.agent.mcp.configuration import ServerError, of_file
     from composer_lsp.agent.resume import ResumeError
     from composer_lsp.agent.transcript import TranscriptError
@@ -113,7 +115,7 @@ def run_in_terminal(args: argparse.Namespace, beginning: "Beginning") -> int:
         output.error(f"{args.root} is no folder")
         return _FAILED
     try:
-        args.allow = [Rule("allow", pattern) for pattern in args.allow]
+        args.allow = [_allowing(pattern) for pattern in args.allow]
         args.mcp_config = [] if args.mcp_config is None else [of_file(args.mcp_config)]
         return asyncio.run(_run(args, beginning, output))
     except asyncio.CancelledError:
@@ -136,6 +138,22 @@ def run_in_terminal(args: argparse.Namespace, beginning: "Beginning") -> int:
     ) as error:
         output.error(str(error))
         return _FAILED
+
+
+def _allowing(pattern: str) -> "Rule":
+    """Raises: RuleError."""
+    from composer_lsp.agent.commands import Rule, RuleError
+    from composer_lsp.agent.commands.rules import Decision
+
+    decision, _, rest = pattern.strip().partition(" ")
+    if rest and decision in get_args(Decision):
+        way_out = (
+            f"write --allow {shlex.quote(rest.strip())}"
+            if decision == "allow"
+            else "other rules belong into the setting composer.agent.commandRules"
+        )
+        raise RuleError(f"{pattern!r} begins with a decision, which is always allow; {way_out}")
+    return Rule("allow", pattern)
 
 
 def _output(args: argparse.Namespace) -> Output:

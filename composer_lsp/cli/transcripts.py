@@ -105,6 +105,9 @@ def _list(args: argparse.Namespace) -> int:
             break
         num_listed += 1
         print(printable(_line(transcript)))
+    # The folder of a run that is kept may have gone since.
+    if not num_listed and root is not None and not args.root.is_dir():
+        raise _ChoiceError(f"{args.root} is no folder, and no run on it is kept")
     if not num_listed:
         print("No run is kept.", file=sys.stderr)
     return 0

@@ -219,6 +219,20 @@ def test_an_empty_request_is_refused(cli: Cli, project: Path, mode: str) -> None
     assert not chat.requests
 
 
+@pytest.mark.parametrize(
+    ("rule", "way_out"),
+    [
+        ("allow pytest *", "write --allow 'pytest *'"),
+        ("deny git", "other rules belong into the setting composer.agent.commandRules"),
+    ],
+)
+def test_a_rule_takes_no_decision(cli: Cli, project: Path, rule: str, way_out: str) -> None:
+    with fake_chat() as chat:
+        done = cli(*arguments(chat, project, "--allow", rule))
+    told = f"--allow: {rule!r} begins with a decision, which is always allow; {way_out}\n"
+    assert (done.returncode, done.stderr) == (2, f"composer-lsp: {told}")
+
+
 def test_output_comes_as_json(cli: Cli, project: Path, sandboxed: None) -> None:
     with fake_chat([("run_command", {"command": "echo hi"})], DONE) as chat:
         done = cli(*arguments(chat, project, "--json"))
@@ -280,6 +294,7 @@ def in_terminal(
         ("S", "session", "Exit code 0"),
         ("xa", "always", "Exit code 0"),
         ("d", "deny", "the user has denied it"),
+        ("n", "deny", "the user has denied it"),
         ("\x1b", "deny", "the user has denied it"),
         ("\x04", "deny", "the user has denied it"),
     ],

@@ -46,6 +46,14 @@ def test_list_names_each_run(cli: Cli, ran: str, project: Path) -> None:
     assert (other.stdout, other.stderr) == ("", "No run is kept.\n")
 
 
+def test_list_refuses_a_folder_that_is_none(cli: Cli, ran: str, project: Path) -> None:
+    done = cli("transcript", "list", "--root", "/nonexistent")
+    assert done.returncode == 2
+    assert done.stderr == "composer-lsp: /nonexistent is no folder, and no run on it is kept\n"
+    project.rename(project.with_name("moved"))
+    assert ran in cli("transcript", "list", "--root", str(project)).stdout
+
+
 def test_a_beginning_of_the_id_is_enough(cli: Cli, ran: str) -> None:
     for id in (ran, ran[:12], "last"):
         shown = cli("transcript", "show", id)
