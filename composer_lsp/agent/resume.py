@@ -1,7 +1,8 @@
 """Goes on with a run from its transcript: one that was killed, failed, was stopped or came to a
 limit, and a finished one with something new to do."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -10,12 +11,13 @@ from composer_lsp.agent.agent import Agent, Finished
 from composer_lsp.agent.conversation import missing_results
 from composer_lsp.agent.edits.anchor import AnchorError, carry_over
 from composer_lsp.agent.edits.change_set import FileChange, Snapshot
+from composer_lsp.agent.edits.hunks import find_hunks
 from composer_lsp.agent.edits.text_file import TextFile
 from composer_lsp.agent.events import EditsEvent, Event, NoticeEvent
 from composer_lsp.agent.ledger import CommandRun
 from composer_lsp.agent.model import Message
 from composer_lsp.agent.prompt.system import Mode
-from composer_lsp.agent.run import GOES_ON
+from composer_lsp.agent.run import GOES_ON, Outcome
 from composer_lsp.agent.state import restore_reads
 from composer_lsp.agent.tools.context import PlanStep, ToolContext
 from composer_lsp.agent.transcript import Transcript
@@ -73,6 +75,34 @@ async def resume_run(
     return Finished(outcome=outcome, context=context, transcript=transcript)
 
 
+def is_offered(transcript: Transcript) -> bool:
+    """Whether it finished with changes that nobody has accepted so far."""
+    end = transcript.last("end")
+    is_finished = end is not None and end["status"] == "finished"
+    return is_finished and not missing_results(transcript.context) and bool(_kept(transcript))
+
+
+async def offer_kept(
+    path: Path, emit: Callable[[Event], None], *, context: ToolContext
+) -> Finished:
+    """The changes of a finished run are pending again, and the model is not asked.
+
+    Raises: TranscriptError, also where another run writes it, ResumeError where none can be made.
+    """
+    transcript = Transcript.read(path)
+    with transcript.held():
+        conflicts = await _restore_changes(_kept(transcript), context)
+    for name, why in conflicts.items():
+        emit(NoticeEvent(f"the change to {name} is not pending any more: {why}"))
+    if not context.changes:
+        raise ResumeError("none of the run's changes can be applied; say what to do next")
+    end = transcript.last("end")
+    text = end["text"] if end else ""
+    return Finished(
+        outcome=Outcome(status="finished", text=text), context=context, transcript=transcript
+    )
+
+
 async def restore(transcript: Transcript, context: ToolContext, text: str) -> Restored:
     """Fill a new context. Raises: ResumeError."""
     past = transcript.context
@@ -82,7 +112,8 @@ async def restore(transcript: Transcript, context: ToolContext, text: str) -> Re
     end = transcript.last("end")
     if not text and not new and end is not None and end["status"] == "finished":
         raise ResumeError("the run has finished; say what to do next")
-    conflicts = await _restore_changes(transcript, context)
+    entry = transcript.last("changes")
+    conflicts = await _restore_changes(entry["files"] if entry else (), context)
     unread = await restore_reads(transcript, context)
     _restore_course(transcript, context)
     told = _told(conflicts, unread, has_commands=bool(context.ledger.commands))
@@ -100,10 +131,29 @@ def _mode(transcript: Transcript) -> Mode:
     return cast("Mode", mode)
 
 
-async def _restore_changes(transcript: Transcript, context: ToolContext) -> dict[str, str]:
+def _kept(transcript: Transcript) -> list[Mapping[str, Any]]:
+    """The files that were changed, without those whose change was accepted wholly."""
     entry = transcript.last("changes")
+    accepted: defaultdict[str, set[int]] = defaultdict(set)
+    for each in transcript.entries:
+        if each["kind"] == "changes":
+            accepted.clear()
+        elif each["kind"] == "verdict":
+            accepted[each["path"]] |= set(each["accepted"])
+    return [
+        file
+        for file in (entry["files"] if entry else ())
+        if file["path"] not in accepted
+        or len(accepted[file["path"]]) < len(find_hunks(file["before"] or "", file["after"] or ""))
+    ]
+
+
+async def _restore_changes(
+    files: Iterable[Mapping[str, Any]], context: ToolContext
+) -> dict[str, str]:
+    """Why some are not pending again, by path."""
     conflicts: dict[str, str] = {}
-    for file in entry["files"] if entry else ():
+    for file in files:
         try:
             change = await _change(file, context)
         except (AnchorError, PathError, WorkspaceError) as error:

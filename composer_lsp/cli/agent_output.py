@@ -30,11 +30,12 @@ _MARKS = {"todo": " ", "doing": ">", "done": "x"}
 class Output(Protocol):
     def event(self, event: Event) -> None: ...
 
-    def outcome(self, outcome: "Outcome", transcript: str) -> None:
-        """`transcript`: its id; empty where it is not kept."""
+    def outcome(self, outcome: "Outcome", transcript: str, pending: Sequence[str]) -> None:
+        """`transcript`: its id; empty where it is not kept. `pending`: the files whose changes are not
+        applied yet."""
         ...
 
-    def stopped(self, outcome: "Outcome", transcript: str) -> None: ...
+    def stopped(self, outcome: "Outcome", transcript: str, pending: Sequence[str]) -> None: ...
 
     def changes(self, changes: Sequence[FileChange]) -> None:
         """Before they are applied."""
@@ -85,14 +86,17 @@ class TerminalOutput:
             case EditsEvent():
                 pass  # shown as a diff when the run has ended
 
-    def outcome(self, outcome: "Outcome", transcript: str) -> None:
+    def outcome(self, outcome: "Outcome", transcript: str, pending: Sequence[str]) -> None:
         if outcome.text.strip() != self._said.strip():
             self._line()
             style = None if outcome.status == "finished" else "yellow"
             self._out.print(_safe(outcome.text), style=style, markup=False)
         self._line()
+        if pending:
+            paths = ", ".join(map(printable, pending))
+            self._err.print(f"Not applied yet: {paths}.", style="yellow", markup=False)
 
-    def stopped(self, outcome: "Outcome", transcript: str) -> None:
+    def stopped(self, outcome: "Outcome", transcript: str, pending: Sequence[str]) -> None:
         self.event(NoticeEvent(outcome.text))
 
     def changes(self, changes: Sequence[FileChange]) -> None:
@@ -126,8 +130,9 @@ class JsonOutput:
         kind = type(event).__name__.removesuffix("Event").lower()
         _print({"kind": kind, **asdict(event)})
 
-    def outcome(self, outcome: "Outcome", transcript: str) -> None:
-        _print({"kind": "outcome", **asdict(outcome), "transcript": transcript})
+    def outcome(self, outcome: "Outcome", transcript: str, pending: Sequence[str]) -> None:
+        more = {"transcript": transcript, "pending": list(pending)}
+        _print({"kind": "outcome", **asdict(outcome), **more})
 
     stopped = outcome
 

@@ -38,6 +38,7 @@ class Beginning:
     """What its changes are applied under."""
     start: Callable[[Agent, ToolContext, Callable[[Event], None], str], Awaitable[Finished]]
     """The text is the model's name."""
+    asks_model: bool = True
 
 
 def of_request(request: Request) -> Beginning:
@@ -102,8 +103,12 @@ class TerminalRun:
         context.apply_pending = lambda: self._apply_pending(context, beginning.label)
         self._id, self._context = beginning.id, context
         finished = await beginning.start(self.agent, context, self.output.event, self.model)
-        self.output.outcome(finished.outcome, _id_of(finished.transcript))
+        id = _id_of(finished.transcript)
+        pending = [change.path for change in finished.context.changes.changes()]
+        self.output.outcome(finished.outcome, id, pending)
         is_applied = await self._apply(finished)
+        if is_applied and id and finished.outcome.status != "finished":
+            self._notice(_HINT.format(id))
         match finished.outcome.status:
             case "finished":
                 return finished, _FINISHED if is_applied else _NOT_APPLIED
@@ -156,14 +161,16 @@ class TerminalRun:
         self.output.applied(changes)
 
     def _tell_stopped(self) -> None:
-        changes = list(self._context.changes.changes()) if self._context else []
+        changes = self._context.changes.changes() if self._context else ()
+        pending = [change.path for change in changes]
         is_kept = (self.agent.transcripts / f"{self._id}.jsonl").is_file()
         text = "Stopped."
-        if changes:
-            text += f" The changes of {', '.join(change.path for change in changes)} were not made."
+        if pending:
+            text += f" The changes of {', '.join(pending)} were not made."
         if is_kept:
             text += f" {_HINT.format(self._id)}"
-        self.output.stopped(Outcome(status="stopped", text=text), self._id if is_kept else "")
+        outcome = Outcome(status="stopped", text=text)
+        self.output.stopped(outcome, self._id if is_kept else "", pending)
 
     def _notice(self, text: str) -> None:
         self.output.event(NoticeEvent(text, "information"))

@@ -8,7 +8,13 @@ from composer_lsp.agent.commands import Answer, Question
 from composer_lsp.agent.mcp.approval import ServerQuestion
 from composer_lsp.cli.terminal import read_key
 
-_ANSWERS: Mapping[str, Answer] = {"o": "once", "s": "session", "a": "always", "d": "deny"}
+_ANSWERS: Mapping[str, Answer] = {
+    "o": "once",
+    "s": "session",
+    "a": "always",
+    "d": "deny",
+    "n": "deny",
+}
 _NAMES: Mapping[Answer, str] = {
     "once": "[o]nce",
     "session": "for this [s]ession",

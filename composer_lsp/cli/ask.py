@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import shlex
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from composer_lsp.config import AgentSettings, EngineSettings, Guidance, IndexSe
 
 if TYPE_CHECKING:
     from composer_lsp.agent.agent import Agent
+    from composer_lsp.agent.commands import Rule
     from composer_lsp.agent.workspace.workspace import CodeIndex
     from composer_lsp.cli.agent_run import Beginning
     from composer_lsp.engine.chat import ConfiguredChatModel
@@ -91,27 +93,29 @@ def run(args: argparse.Namespace) -> int:
     from composer_lsp.agent.prompt.system import Request
     from composer_lsp.cli.agent_run import of_request
 
-    return run_in_terminal(
-        args, of_request(Request(mode=args.command, text=" ".join(args.request)))
-    )
+    text = " ".join(args.request)
+    if not text.strip():
+        _output(args).error("the request is empty; say what you want")
+        return _FAILED
+    return run_in_terminal(args, of_request(Request(mode=args.command, text=text)))
 
 
 def run_in_terminal(args: argparse.Namespace, beginning: "Beginning") -> int:
     """The exit code of a run on `args.root`."""
     from composer_inference.endpoint import EndpointError
-    from composer_lsp.agent.commands import Rule, RuleError
+    from composer_lsp.agent.commands import RuleError
     from composer_lsp.agent.mcp.configuration import ServerError, of_file
     from composer_lsp.agent.resume import ResumeError
     from composer_lsp.agent.transcript import TranscriptError
     from composer_lsp.agent.workspace.workspace import WorkspaceError
     from composer_lsp.engine.errors import EngineError
 
-    output = JsonOutput() if args.json else TerminalOutput()
+    output = _output(args)
     if not args.root.is_dir():
         output.error(f"{args.root} is no folder")
         return _FAILED
     try:
-        args.allow = [Rule("allow", pattern) for pattern in args.allow]
+        args.allow = [_allowing(pattern) for pattern in args.allow]
         args.mcp_config = [] if args.mcp_config is None else [of_file(args.mcp_config)]
         return asyncio.run(_run(args, beginning, output))
     except asyncio.CancelledError:
@@ -136,14 +140,35 @@ def run_in_terminal(args: argparse.Namespace, beginning: "Beginning") -> int:
         return _FAILED
 
 
+def _allowing(pattern: str) -> "Rule":
+    """Raises: RuleError."""
+    from composer_lsp.agent.commands import Rule, RuleError
+    from composer_lsp.agent.commands.rules import Decision
+
+    decision, _, rest = pattern.strip().partition(" ")
+    if rest and decision in get_args(Decision):
+        way_out = (
+            f"write --allow {shlex.quote(rest.strip())}"
+            if decision == "allow"
+            else "other rules belong into the setting composer.agent.commandRules"
+        )
+        raise RuleError(f"{pattern!r} begins with a decision, which is always allow; {way_out}")
+    return Rule("allow", pattern)
+
+
+def _output(args: argparse.Namespace) -> Output:
+    return JsonOutput() if args.json else TerminalOutput()
+
+
 async def _run(args: argparse.Namespace, beginning: "Beginning", output: Output) -> int:
     from composer_lsp.cli.agent_run import TerminalRun
 
     stop_at_signals()
+    args.no_index = args.no_index or not beginning.asks_model
     async with _model(args) as model, _index(args, output) as index:
         run = TerminalRun(
             agent=_agent(args, model, index),
-            model=await model.name(),
+            model=await model.name() if beginning.asks_model else "",
             output=output,
             applies=args.yes,
             carries_out=args.carry_out,

@@ -58,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
         checks.append(asyncio.run(_completion()))
     if paths.ok:
         checks += index_checks()
+    checks.append(_sandbox())
     if args.json:
         print(json.dumps([asdict(check) for check in checks], indent=2))
     else:
@@ -157,6 +158,18 @@ def _model(hardware: Hardware) -> Check:
         mend = f"composer-lsp model pull {choice.name}"
         return Check(name="model", ok=False, detail=f"{choice.reason}; {error}", mend=mend)
     return Check(name="model", ok=True, detail=f"{choice.reason}; {path}")
+
+
+def _sandbox() -> Check:
+    """Where the agent's commands run. Nothing fails without one."""
+    from composer_lsp.agent.commands.bubblewrap import SandboxError, find_bubblewrap
+
+    try:
+        bubblewrap = find_bubblewrap(os.environ.get("PATH", ""), [Path.cwd()])
+    except SandboxError as error:
+        return Check(name="sandbox", ok=True, detail=f"none for the agent's commands: {error}")
+    detail = f"the agent's commands can run in one, by {bubblewrap.executable}"
+    return Check(name="sandbox", ok=True, detail=detail)
 
 
 def _engine() -> Check:

@@ -55,7 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form = show.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="as Markdown (the default)")
     form.add_argument("--json", action="store_true", help="as it is kept, one JSON object a line")
-    resume = actions.add_parser("resume", help="go on with a run that ended, in its folder")
+    resume = actions.add_parser(
+        "resume",
+        help="go on with a run that ended, in its folder; of one that finished, without a request, "
+        "offer what was not applied",
+    )
     _add_id(resume)
     resume.add_argument("request", nargs="*", help="what to do next, in words")
     ask.add_run_arguments(resume)
@@ -101,6 +105,9 @@ def _list(args: argparse.Namespace) -> int:
             break
         num_listed += 1
         print(printable(_line(transcript)))
+    # The folder of a run that is kept may have gone since.
+    if not num_listed and root is not None and not args.root.is_dir():
+        raise _ChoiceError(f"{args.root} is no folder, and no run on it is kept")
     if not num_listed:
         print("No run is kept.", file=sys.stderr)
     return 0
@@ -136,7 +143,7 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _resume(args: argparse.Namespace) -> int:
-    from composer_lsp.agent.resume import resume_run
+    from composer_lsp.agent.resume import is_offered, offer_kept, resume_run
     from composer_lsp.agent.transcript import Transcript
     from composer_lsp.cli.agent_run import Beginning, carrying_out, steps_of
 
@@ -150,17 +157,23 @@ def _resume(args: argparse.Namespace) -> int:
     if args.carry_out and header.mode != "plan":
         raise _ChoiceError(f"the run {header.id} is no plan that could be carried out")
     args.root = Path(header.roots[0])
-    text = " ".join(args.request)
+    text = " ".join(args.request).strip()
     if args.carry_out and not text and (steps := steps_of(transcript)):
         return ask.run_in_terminal(args, carrying_out(transcript, steps))
+
+    is_asking_model = bool(text) or not is_offered(transcript)
 
     async def start(
         agent: "Agent", context: "ToolContext", emit: "Callable[[Event], None]", model: str
     ) -> "Finished":
+        if not is_asking_model:
+            return await offer_kept(path, emit, context=context)
         return await resume_run(agent, path, text, emit, context=context)
 
     label = text or header.request
-    return ask.run_in_terminal(args, Beginning(id=header.id, label=label, start=start))
+    return ask.run_in_terminal(
+        args, Beginning(id=header.id, label=label, start=start, asks_model=is_asking_model)
+    )
 
 
 def _markdown(path: Path) -> str:

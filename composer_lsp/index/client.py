@@ -133,6 +133,7 @@ class IndexClient:
                     stderr=log,
                     cwd=self._log.parent,
                     limit=MAX_LINE_BYTES,
+                    start_new_session=True,  # Ctrl-C in a terminal is meant for its parent
                 )
         except OSError as error:
             self._backoff.failed()

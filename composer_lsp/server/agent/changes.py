@@ -21,6 +21,7 @@ from composer_lsp.server.agent.workspace import EditorWorkspace
 
 logger = logging.getLogger(__name__)
 
+_MAX_LABEL_CHARS = 60
 _SAVED = "They are saved"
 _NOT_SAVED = "Do not run it"
 _UNANSWERED = (
@@ -150,7 +151,7 @@ class Changes:
         """With a checkpoint of it, and pending no longer; what was asked of the editor. `numbers`: as
         `Run.chosen` has them."""
         carried = await run.workspace.carried_over(changes)
-        label = run.request.text.split("\n", 1)[0][:60]
+        label = _label(run.request.text)
         sent = _Sent(
             run=run,
             label=label,
@@ -296,6 +297,12 @@ async def _made_by_us(workspace: EditorWorkspace, asked: Sequence[FileChange]) -
         if is_made:
             made.append(change)
     return made
+
+
+def _label(request: str) -> str:
+    """Its first line, cut where it is long."""
+    line = request.split("\n", 1)[0]
+    return line if len(line) <= _MAX_LABEL_CHARS else f"{line[: _MAX_LABEL_CHARS - 1]}…"
 
 
 def _is_carried(before: str, after: str, now: str) -> bool:

@@ -12,14 +12,26 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from composer_lsp.agent.agent import Finished
 from composer_lsp.agent.commands import Approvals, CommandRunner, Policy, SandboxError
 from composer_lsp.agent.commands.bubblewrap import find_bubblewrap
+from composer_lsp.agent.events import (
+    CallEvent,
+    EditsEvent,
+    Event,
+    NoticeEvent,
+    OutputEvent,
+    PlanEvent,
+    ResultEvent,
+    TextEvent,
+)
+from composer_lsp.agent.run import Outcome
 from composer_lsp.cli import ask
+from composer_lsp.cli.agent_output import JsonOutput
 from composer_lsp.cli.agent_run import Beginning
 from tests.composer_lsp.agent.mcp import started
 from tests.composer_lsp.cli.conftest import Cli
@@ -158,6 +170,69 @@ def test_a_rule_that_is_none_is_named(cli: Cli, project: Path) -> None:
     )
 
 
+def test_an_outcome_names_what_is_not_applied(cli: Cli, project: Path) -> None:
+    with fake_chat(NEW, DONE, NEW, DONE) as chat:
+        as_text = cli(*arguments(chat, project))
+        as_json = cli(*arguments(chat, project, "--json", "--yes"))
+    assert as_text.stderr.index("Not applied yet: new.py.\n") < as_text.stderr.index("Nothing was")
+    events = [json.loads(line) for line in as_json.stdout.splitlines()]
+    outcome, diff, applied = events[-3:]
+    assert (outcome["kind"], outcome["pending"], diff["kind"]) == ("outcome", ["new.py"], "diff")
+    assert applied == {"kind": "applied", "paths": ["new.py"]}
+
+
+def test_each_kind_of_json_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
+    output = JsonOutput()
+    output.event(TextEvent(""))
+    output.event(CallEvent("", "", ""))
+    output.event(OutputEvent("", ""))
+    output.event(ResultEvent("", "", is_error=False, duration_s=0))
+    output.event(PlanEvent(()))
+    output.event(EditsEvent(()))
+    output.event(NoticeEvent(""))
+    output.outcome(Outcome(status="finished", text=""), "", [])
+    output.changes([])
+    output.applied([])
+    output.error("")
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(shown) == len(get_args(Event)) + 4
+    page = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
+    for kind, *fields in shown_names(shown):
+        assert f"| `{kind}` | {', '.join(f'`{name}`' for name in fields)} |" in page
+
+
+def shown_names(shown: Sequence[dict[str, Any]]) -> Iterator[list[str]]:
+    """The kind, and the names of the other fields."""
+    for each in shown:
+        yield [each["kind"], *(name for name in each if name != "kind")]
+
+
+@pytest.mark.parametrize("mode", ["ask", "plan", "edit", "fix", "test"])
+def test_an_empty_request_is_refused(cli: Cli, project: Path, mode: str) -> None:
+    told = "the request is empty; say what you want"
+    with fake_chat() as chat:
+        options = ("--no-index", "--url", chat.url, "--root", str(project))
+        done = cli(mode, *options, " ", "")
+        as_json = cli(mode, *options, "--json", "")
+    assert (done.returncode, done.stderr) == (2, f"composer-lsp: {told}\n")
+    assert json.loads(as_json.stdout) == {"kind": "error", "text": told}
+    assert not chat.requests
+
+
+@pytest.mark.parametrize(
+    ("rule", "way_out"),
+    [
+        ("allow pytest *", "write --allow 'pytest *'"),
+        ("deny git", "other rules belong into the setting composer.agent.commandRules"),
+    ],
+)
+def test_a_rule_takes_no_decision(cli: Cli, project: Path, rule: str, way_out: str) -> None:
+    with fake_chat() as chat:
+        done = cli(*arguments(chat, project, "--allow", rule))
+    told = f"--allow: {rule!r} begins with a decision, which is always allow; {way_out}\n"
+    assert (done.returncode, done.stderr) == (2, f"composer-lsp: {told}")
+
+
 def test_output_comes_as_json(cli: Cli, project: Path, sandboxed: None) -> None:
     with fake_chat([("run_command", {"command": "echo hi"})], DONE) as chat:
         done = cli(*arguments(chat, project, "--json"))
@@ -219,6 +294,7 @@ def in_terminal(
         ("S", "session", "Exit code 0"),
         ("xa", "always", "Exit code 0"),
         ("d", "deny", "the user has denied it"),
+        ("n", "deny", "the user has denied it"),
         ("\x1b", "deny", "the user has denied it"),
         ("\x04", "deny", "the user has denied it"),
     ],
@@ -449,6 +525,14 @@ def test_a_stopped_run_says_how_to_go_on(
     with fake_chat("Done.") as chat:
         done = cli("transcript", "resume", id, "what to do next", *options(chat))
     assert (done.returncode, (project / "new.py").exists()) == (0, True)
+
+
+def test_a_run_that_is_stuck_says_how_to_go_on(cli: Cli, home: Path, project: Path) -> None:
+    with fake_chat(*[[("read_file", {"path": "none.py"})]] * 12) as chat:
+        done = cli(*arguments(chat, project))
+    assert done.returncode == 1, done
+    hint = f'To go on: composer-lsp transcript resume {run_id(home)} "what to do next"\n'
+    assert done.stderr.endswith(hint)
 
 
 # --- Tool servers -------------------------------------------------------------------------------

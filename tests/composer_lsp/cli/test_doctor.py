@@ -148,6 +148,24 @@ def test_an_index_folder_that_is_none(cli: Cli, home: Path) -> None:
     assert check["mend"] == f"rm {home / 'cache' / 'index'}"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is Linux's")
+def test_whether_commands_run_in_a_sandbox_is_told(cli: Cli, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "bwrap"
+    program.parent.mkdir()
+    found = [_checks(cli("doctor", "--json", "--no-start", PATH=str(program.parent)))["sandbox"]]
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    found.append(
+        _checks(cli("doctor", "--json", "--no-start", PATH=str(program.parent)))["sandbox"]
+    )
+    assert [check["detail"] for check in found] == [
+        "none for the agent's commands: bubblewrap is not installed (the package `bubblewrap`), "
+        "so each command asks first",
+        f"the agent's commands can run in one, by {program}",
+    ]
+    assert all(check["ok"] for check in found)
+
+
 NO_WATCHES = """
 import errno
 from watchdog.observers import inotify_c

@@ -46,6 +46,14 @@ def test_list_names_each_run(cli: Cli, ran: str, project: Path) -> None:
     assert (other.stdout, other.stderr) == ("", "No run is kept.\n")
 
 
+def test_list_refuses_a_folder_that_is_none(cli: Cli, ran: str, project: Path) -> None:
+    done = cli("transcript", "list", "--root", "/nonexistent")
+    assert done.returncode == 2
+    assert done.stderr == "composer-lsp: /nonexistent is no folder, and no run on it is kept\n"
+    project.rename(project.with_name("moved"))
+    assert ran in cli("transcript", "list", "--root", str(project)).stdout
+
+
 def test_a_beginning_of_the_id_is_enough(cli: Cli, ran: str) -> None:
     for id in (ran, ran[:12], "last"):
         shown = cli("transcript", "show", id)
@@ -78,6 +86,35 @@ def test_resume_goes_on_and_applies(cli: Cli, ran: str, chat: FakeChat, project:
     assert json.loads(lines[-1])["accepted"] == [0]
 
 
+def test_resume_offers_what_was_not_applied(
+    cli: Cli, ran: str, chat: FakeChat, project: Path
+) -> None:
+    """The model is not asked: nothing listens where it would be."""
+    options = ["--url", "http://127.0.0.1:9/v1"]
+    asked = cli("transcript", "resume", ran, *options)
+    assert asked.returncode == 3, asked.stderr
+    assert "+    return 2" in asked.stdout
+    done = cli("transcript", "resume", ran, "--yes", *options)
+    assert (done.returncode, done.stderr) == (
+        0,
+        "Not applied yet: a.py.\nChanged a.py.\n",
+    )
+    assert (project / "a.py").read_text() == "def one():\n    return 2\n"
+    # What was applied once is the user's from then on.
+    (project / "a.py").write_text("def one():\n    return 1\n")
+    again = cli("transcript", "resume", ran, "--yes", "--no-index", "--url", chat.url)
+    assert again.returncode == 2
+    assert "the run has finished; say what to do next" in again.stderr
+
+
+def test_resume_says_why_what_was_not_applied_cannot_be(cli: Cli, ran: str, project: Path) -> None:
+    (project / "a.py").write_text("def one():\n    return 3\n")
+    done = cli("transcript", "resume", ran, "--yes")
+    assert done.returncode == 2
+    assert "the change to a.py is not pending any more" in done.stderr
+    assert "none of the run's changes can be applied; say what to do next" in done.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -108,14 +145,12 @@ def test_a_limit_that_is_none_is_told(cli: Cli, limit: str) -> None:
     [
         (("show", ""), "there is no run ''; `composer-lsp transcript list`"),
         (("show", "nothing"), "there is no run nothing; `composer-lsp transcript list`"),
-        (("resume", "last"), "the run has finished; say what to do next"),
     ],
 )
 def test_what_cannot_be_done_is_told(
-    cli: Cli, ran: str, chat: FakeChat, arguments: tuple[str, ...], error: str
+    cli: Cli, ran: str, arguments: tuple[str, ...], error: str
 ) -> None:
-    options = ["--url", chat.url, "--no-index"] if arguments[0] == "resume" else []
-    done = cli("transcript", *arguments, *options)
+    done = cli("transcript", *arguments)
     assert done.returncode == 2
     assert error in done.stderr
     assert "Traceback" not in done.stderr

@@ -130,6 +130,14 @@ async def test_a_refusal_reaches_whoever_asked_and_harms_nobody(
         assert await parent.client.request("echo", {}) == {}
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no process groups")
+async def test_a_terminals_ctrl_c_does_not_reach_the_worker(tmp_path: Path):
+    """It goes to all processes of the group that the terminal has in front."""
+    async with parent_of(tmp_path) as parent:
+        await parent.client.request("echo", {})
+        assert os.getpgid(worker_of_this_process().pid) != os.getpgrp()
+
+
 async def test_a_cancelled_request_ends_in_the_worker(tmp_path: Path):
     async with parent_of(tmp_path) as parent:
         task = asyncio.create_task(parent.client.request("slow", {}))

@@ -427,6 +427,14 @@ async def test_checkpoints_are_found_whichever_folder_is_first(
     assert (root / "shop.py").read_text() == (other / "shop.py").read_text() == TEXT
 
 
+async def test_a_long_request_is_cut_where_it_is_named(open_window: OpenWindow, root: Path) -> None:
+    async with open_window(EDIT, DONE) as (client, _):
+        Buffers(client)
+        run = (await client.command("composer.edit", f"{'x' * 61}\nand more"))["run"]
+        await client.command("composer.accept", run)
+        assert await client.command("composer.undo") == {"undone": f"{'x' * 59}…"}
+
+
 async def test_a_folder_alone_finds_what_was_done_in_it(
     open_window: OpenWindow, root: Path, other: Path
 ) -> None:
