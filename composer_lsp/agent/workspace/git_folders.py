@@ -2,7 +2,6 @@
 
 import os
 import unicodedata
-from pathlib import PurePath
 
 
 class GitFolders:
@@ -26,7 +25,7 @@ class GitFolders:
 
     def _is_known_by_itself(self, path: str) -> bool | None:
         """None: it is as the folder above it."""
-        if is_git_name(PurePath(path).name) or _is_repository(path):
+        if is_git_name(path.rpartition(os.sep)[2]) or _is_repository(path):
             return True
         is_top = os.path.dirname(path) == path  # noqa: PTH120
         return False if is_top or os.path.lexists(f"{path}{os.sep}.git") else None
@@ -35,7 +34,9 @@ class GitFolders:
 def is_git_name(name: str) -> bool:
     """Whether a file system takes the name for `.git`: some know no case, or leave out characters
     that are not seen, or dots and spaces at the end, or have a short name for it."""
-    seen = "".join(each for each in name if unicodedata.category(each) != "Cf")
+    seen = name
+    if not name.isascii():
+        seen = "".join(each for each in name if unicodedata.category(each) != "Cf")
     return seen.casefold().partition(":")[0].rstrip(". ") in (".git", "git~1")
 
 
