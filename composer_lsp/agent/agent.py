@@ -76,8 +76,8 @@ class Agent:
         past: Sequence[Message] = (),
     ) -> Finished:
         """`context` (see `context()`): what the run changes is seen in it while it goes on, and what is
-        in it already was changed before. `id`: the transcript's, a new one by default. `past`: what was said before the request, from
-        another request on; the transcript holds it as its first `context`.
+        in it already was changed before. `id`: the transcript's, a new one by default. `past`: what was
+        said before the request, from another request on; the transcript holds it as its first `context`.
         """
         git = await self._git()
         context = context or self.context()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from composer_lsp.agent.edits.lines import with_line_feeds
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)")
-_PATH = re.compile(r"[\w.@+-]+(?:/[\w.@+-]+)*\.\w+")
+PATH = re.compile(r"[\w.@+-]+(?:/[\w.@+-]+)*\.\w+")
 _MARKS = " \t#*`:\"'<>-"
 _COMMENTED = re.compile(
     r"(?:#|//|--|/\*|<!--)\s*(?:file(?:name)?:\s*|path:\s*)?(\S+)\s*(?:\*/|-->)?", re.IGNORECASE
@@ -57,9 +57,9 @@ def _closes(line: str, fence: str) -> bool:
 def _path_in(info: str) -> str:
     """Of the fence's line, as in ```python src/shop.py or ```python:src/shop.py."""
     words = re.split(r"[\s:=]+", info)
-    return next((word for word in words if "." in word and _PATH.fullmatch(word)), "")
+    return next((word for word in words if "." in word and PATH.fullmatch(word)), "")
 
 
 def _path_of(line: str) -> str:
     words = line.strip(_MARKS).split()
-    return words[-1].strip(_MARKS) if words and _PATH.fullmatch(words[-1].strip(_MARKS)) else ""
+    return words[-1].strip(_MARKS) if words and PATH.fullmatch(words[-1].strip(_MARKS)) else ""

@@ -10,6 +10,7 @@ from typing import Any
 from composer_index.search.boost import is_test
 from composer_lsp.agent.edits.definitions import VALUES
 from composer_lsp.agent.edits.lines import split_lines
+from composer_lsp.agent.led.answers import PATH
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.workspace.paths import PathError
 from composer_lsp.agent.workspace.workspace import WorkspaceError
@@ -29,7 +30,6 @@ _NUM_RESULTS = 3
 _MIN_NAME_CHARS = 3
 _NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _CALLED = re.compile(r"\b([^\W\d]\w*)\(")
-PATH = re.compile(r"[\w.@+-]+(?:/[\w.@+-]+)*\.\w+")
 
 
 @dataclass(slots=True)

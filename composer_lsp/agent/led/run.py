@@ -18,9 +18,8 @@ from composer_index.search.tested import tested_stem
 from composer_lsp.agent.calls import CallRunner, Result
 from composer_lsp.agent.edits.definitions import names_defined
 from composer_lsp.agent.events import Event
-from composer_lsp.agent.led.answers import CodeBlock, code_blocks
+from composer_lsp.agent.led.answers import PATH, CodeBlock, code_blocks
 from composer_lsp.agent.led.code import (
-    PATH,
     CodeForChange,
     code_for,
     named_paths,
