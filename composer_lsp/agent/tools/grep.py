@@ -5,9 +5,9 @@ import json
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from composer_index.search.ripgrep import find_ripgrep
 from composer_index.store.records import Filter
@@ -30,8 +30,7 @@ _MAX_EVENT_BYTES = 16_000_000
 """Of one line of ripgrep's answer, which holds the line that matched."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Hit:
+class _Hit(NamedTuple):
     path: str
     line: int
     text: str
@@ -65,7 +64,7 @@ async def grep(
         return f"No line matches {pattern}."
     hits.sort(key=lambda hit: (hit.path, hit.line))
     num_shown = min(MAX_HITS, context.max_result_chars // _CHARS_A_HIT)
-    shown_hits = [replace(hit, text=_first_line(hit.text)) for hit in hits[:num_shown]]
+    shown_hits = [hit._replace(text=_first_line(hit.text)) for hit in hits[:num_shown]]
     for hit in shown_hits:
         if len(hit.text) <= MAX_LINE_CHARS:
             context.reads.add(hit.path, hit.line, hit.line)
@@ -253,7 +252,7 @@ async def _on_disk(
 
 async def _hidden(paths: Paths, root: str, found: set[str]) -> set[str]:
     places = {paths.at(root, _relative(path)): path for path in found}
-    hidden = await asyncio.to_thread(paths.hidden_among, places)
+    hidden = await asyncio.to_thread(paths.hidden_among, places, are_files=True)
     return {places[place] for place in hidden}
 
 

@@ -10,7 +10,7 @@ import re
 import subprocess
 import tempfile
 from bisect import bisect_right
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, islice
@@ -111,20 +111,22 @@ async def _found(of: Pass, patterns: Sequence[str]) -> dict[str, Found]:
     for pattern in patterns:
         command += ["-e", pattern]
     lines = await asyncio.to_thread(_Lines, await _output([*command, "--", of.target], of.folder))
-    chosen = {
-        pattern: lines.with_literals(pattern.encode().split(b"|"), of.max_hits)
-        for pattern in patterns
-        if _LITERALS.fullmatch(pattern) and _IGNORE_CASE not in of.command
-    }
-    others = [pattern for pattern in patterns if pattern not in chosen]
-    if others:
-        chosen |= await _with_patterns(of, lines, others)
+    has_case = _IGNORE_CASE not in of.command
+    literals = {each for each in patterns if has_case and _LITERALS.fullmatch(each)}
+    others = [pattern for pattern in patterns if pattern not in literals]
+    # The first begins ripgrep, and what the second does is done while it runs.
+    parts = await asyncio.gather(
+        _with_patterns(of, lines, others), _with_literals(of, lines, literals)
+    )
+    chosen = {pattern: found for part in parts for pattern, found in part.items()}
     return {pattern: [_decoded(hit) for hit in found] for pattern, found in chosen.items()}
 
 
 async def _with_patterns(
     of: Pass, lines: "_Lines", patterns: Sequence[str]
 ) -> dict[str, list[_Hit]]:
+    if not patterns:
+        return {}
     with tempfile.NamedTemporaryFile(prefix="composer-grep-") as file:
         # An empty line first: the mark of an encoding counts at the beginning alone.
         file.write(b"\n" + lines.texts)
@@ -133,6 +135,15 @@ async def _with_patterns(
     return {
         pattern: [lines.hit(number - 2) for number in found if number > 1]
         for pattern, found in zip(patterns, numbers, strict=True)
+    }
+
+
+async def _with_literals(
+    of: Pass, lines: "_Lines", patterns: Iterable[str]
+) -> dict[str, list[_Hit]]:
+    return {
+        pattern: lines.with_literals(pattern.encode().split(b"|"), of.max_hits)
+        for pattern in patterns
     }
 
 

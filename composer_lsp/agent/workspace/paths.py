@@ -148,11 +148,12 @@ class Paths:
             for file in list_files(Rules(root, include_secret=self._include_secret))
         )
 
-    def hidden_among(self, places: Iterable[Place]) -> set[Place]:
-        """Those that are hidden for any reason."""
-        return set(self._reasons(places))
+    def hidden_among(self, places: Iterable[Place], *, are_files: bool = False) -> set[Place]:
+        """Those that are hidden for any reason. `are_files`: all are known to be plain files, and
+        are not looked at one by one."""
+        return set(self._reasons(places, are_files=are_files))
 
-    def _reasons(self, places: Iterable[Place]) -> dict[Place, Reason]:
+    def _reasons(self, places: Iterable[Place], *, are_files: bool = False) -> dict[Place, Reason]:
         """Of those that are hidden, why."""
         by_root: dict[str, dict[str, Place]] = {}
         for place in places:
@@ -161,13 +162,18 @@ class Paths:
             reasons: dict[Place, Reason] = {
                 found[path]: reason
                 for root, found in by_root.items()
-                for path, reason in self._rules[root].hidden_many(found).items()
+                for path, reason in self._rules[root]
+                .hidden_many(found, are_files=are_files)
+                .items()
             }
         git_folders = GitFolders()
         for found in by_root.values():
             for place in found.values():
-                if git_folders.holds(self.followed(place).absolute) or git_folders.holds(
-                    place.absolute
+                if (
+                    git_folders.holds_file(place.absolute)
+                    if are_files
+                    else git_folders.holds(self.followed(place).absolute)
+                    or git_folders.holds(place.absolute)
                 ):
                     reasons[place] = "git"
         return reasons

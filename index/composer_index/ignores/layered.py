@@ -62,6 +62,11 @@ class Folder:
                 return level.source if is_hidden else None
         return None
 
+    def speaks_of(self, name: str) -> bool:
+        """Whether any pattern may match what is called so; False spares the caller a look at it."""
+        path = self.relative + _as_bytes(name)
+        return any(level.any.fullmatch(path[len(level.folder) :]) for level in self.levels)
+
     def below(self, name: str) -> "Folder":
         path = os.path.join(self.path, name)  # noqa: PTH118 - once for each folder of a tree
         return _opened(path, f"{self.relative}{_as_bytes(name)}/", self.levels)
@@ -124,6 +129,8 @@ def hidden_by(folder: Folder, path: str) -> str | None:
         if (source := folder.hides(parent, is_folder=True)) is not None:
             return source
         folder = folder.below(parent)
+    if not folder.speaks_of(name):
+        return None
     is_folder = _is_folder(os.path.join(folder.path, name))  # noqa: PTH118
     return folder.hides(name, is_folder=is_folder)
 

@@ -64,13 +64,14 @@ class Rules:
         the one that it leads to."""
         return self.hidden_many([path]).get(path)
 
-    def hidden_many(self, paths: Iterable[str]) -> dict[str, Reason]:
-        """Those of the paths that are hidden. Never raises for a path."""
+    def hidden_many(self, paths: Iterable[str], *, are_files: bool = False) -> dict[str, Reason]:
+        """Those of the paths that are hidden. `are_files`: all are known to be plain files, and only
+        the folders above them are looked at. Never raises for a path."""
         reasons: dict[str, Reason] = {}
         questions: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         top = self._top()
         for path in paths:
-            found = self._places(path, top)
+            found = self._places(path, top, is_file=are_files)
             if isinstance(found, str):
                 reasons[path] = found
                 continue
@@ -115,7 +116,9 @@ class Rules:
                 pass  # the listing tells of it
         return layered.hidden_among(self.layers(folder), places)
 
-    def _places(self, path: str, top: "_Folder") -> Reason | list[tuple[str, str]]:
+    def _places(
+        self, path: str, top: "_Folder", *, is_file: bool
+    ) -> Reason | list[tuple[str, str]]:
         """The repositories to ask, and for what; of a link, for both of its ends."""
         folder = self._folder_of(path, top)
         if isinstance(folder, str):
@@ -123,6 +126,8 @@ class Rules:
         if folder.is_beyond_link:
             return "link"
         places = folder.places(path)
+        if is_file:
+            return places
         mode = _mode(self.absolute(path))
         if not stat.S_ISLNK(mode):
             return places if mode == 0 or _is_plain(mode) else "special"
