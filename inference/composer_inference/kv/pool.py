@@ -43,9 +43,7 @@ class KVPool:
         num_slots = num_blocks * block_size
 
         def empty(shape: CacheShape, dim: int) -> Tensor:
-            return torch.zeros(
-                (num_slots, shape.num_kv_heads, dim), dtype=dtype, device=device
-            )
+            return torch.zeros((num_slots, shape.num_kv_heads, dim), dtype=dtype, device=device)
 
         self._keys = [empty(shape, shape.key_dim) for shape in shapes]
         self._values = [empty(shape, shape.value_dim) for shape in shapes]
@@ -93,4 +91,6 @@ class KVPool:
         """In all layers."""
         size = self.block_size
         for tensor in (*self._keys, *self._values):
-            tensor[target * size : (target + 1) * size] = tensor[source * size : (source + 1) * size]
+            tensor[target * size : (target + 1) * size] = tensor[
+                source * size : (source + 1) * size
+            ]
