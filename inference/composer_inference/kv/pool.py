@@ -5,6 +5,7 @@ Dimensions: L tokens of a sequence, T tokens of a step, H key-value heads, K and
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from jaxtyping import Float, Int64
@@ -80,7 +81,7 @@ class KVPool:
         size = self.block_size
         held = blocks[first // size : -(-end // size)]
         offset = first % size
-        if all(after == before + 1 for before, after in zip(held, held[1:], strict=False)):
+        if all(after == before + 1 for before, after in pairwise(held)):
             start = held[0] * size + offset
             return slice(start, start + end - first)
         starts = torch.tensor(held, device=self._keys[0].device) * size
