@@ -6,11 +6,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from composer_inference.backends.base import BackendError
-
-
-class CheckpointError(BackendError):
-    """A model's files cannot be used; the message names the file or tensor and the way out."""
+from composer_inference.weights.errors import CheckpointError as CheckpointError
 
 
 class Checkpoint(Protocol):
