@@ -121,6 +121,10 @@ class PrefixCache:
         path = [self.root, *self._find(token_ids)]
         return self.lease(path, [node.block for node in path[1:]])
 
+    def num_matching(self, token_ids: Sequence[int]) -> int:
+        """Tokens that `acquire` would find computed. Nothing is taken or touched."""
+        return self.block_size * sum(1 for _ in self._find(token_ids))
+
     def clear(self) -> None:
         """Forget all. Held blocks stay with their leases and are never shared again."""
         for node in self._nodes():
