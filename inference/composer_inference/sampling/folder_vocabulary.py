@@ -137,7 +137,7 @@ def _types(decoder: Any) -> Iterator[str]:
     if isinstance(decoder, dict):
         part = cast(dict[str, Any], decoder)
         yield str(part.get("type"))
-        for each in part.get("decoders") or []:
+        for each in cast(list[Any], part.get("decoders") or []):
             yield from _types(each)
 
 
@@ -166,10 +166,10 @@ def _chat_template(folder: Path, config: _Json) -> str | None:
     path = folder / "chat_template.jinja"
     if path.is_file():
         return _read_text(path)
-    template = config.get("chat_template")
+    template: Any = config.get("chat_template")
     if isinstance(template, list):
-        templates: list[dict[str, str]] = template
-        return {each["name"]: each["template"] for each in templates}.get("default")
+        named = cast(list[dict[str, str]], template)
+        return {each["name"]: each["template"] for each in named}.get("default")
     return template if isinstance(template, str) else None
 
 
