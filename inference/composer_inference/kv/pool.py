@@ -41,6 +41,7 @@ class KVPool:
         """`shapes`: one a layer."""
         self.num_blocks = num_blocks
         self.block_size = block_size
+        self.device = device
         num_slots = num_blocks * block_size
 
         def empty(shape: CacheShape, dim: int) -> Tensor:
@@ -74,11 +75,18 @@ class KVPool:
     ) -> tuple[Float[Tensor, "L H K"], Float[Tensor, "L H V"]]:
         """Of a sequence's tokens from `first` on, to `num_tokens`: a view where its blocks lie in a
         row, else a copy. A view is valid until the next write."""
-        slots = self._slots(blocks, first, num_tokens)
+        return self.read_slots(layer, self.slots(blocks, num_tokens, first=first))
+
+    def read_slots(
+        self, layer: int, slots: slice | Int64[Tensor, "*lengths"]
+    ) -> tuple[Float[Tensor, "*lengths H K"], Float[Tensor, "*lengths H V"]]:
+        """A view of a slice, which is valid until the next write; else a copy."""
         return self._keys[layer][slots], self._values[layer][slots]
 
-    def _slots(self, blocks: Sequence[int], first: int, end: int) -> slice | Tensor:
-        size = self.block_size
+    def slots(self, blocks: Sequence[int], num_tokens: int, *, first: int = 0) -> slice | Tensor:
+        """Where a sequence's tokens lie from `first` on, to `num_tokens`, in every layer: a slice
+        where its blocks lie in a row."""
+        size, end = self.block_size, num_tokens
         held = blocks[first // size : -(-end // size)]
         offset = first % size
         if all(after == before + 1 for before, after in pairwise(held)):

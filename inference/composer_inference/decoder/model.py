@@ -1,0 +1,74 @@
+"""The decoder: a step's tokens to logits.
+
+Dimensions: T tokens of a step, R rows whose logits are wanted, D model dim, V tokens of the vocabulary.
+"""
+
+from collections.abc import Iterable
+from typing import cast
+
+import torch
+from jaxtyping import Float32, Int32
+from torch import Tensor, nn
+from torch.nn import functional
+
+from composer_inference.decoder.attention.paged import PagedAttention
+from composer_inference.decoder.batch import Batch
+from composer_inference.decoder.config import DecoderConfig
+from composer_inference.decoder.layers.block import Block
+from composer_inference.decoder.layers.linear import Linear
+from composer_inference.decoder.layers.moe import StoredFormat
+from composer_inference.decoder.layers.norm import RMSNorm
+from composer_inference.decoder.layers.step import Step
+from composer_inference.decoder.rope import Rope
+from composer_inference.kv.pool import CacheShape, KVPool
+
+
+class Decoder(nn.Module):
+    """Without values: `load_decoder` makes it on the meta device and fills it."""
+
+    def __init__(
+        self, config: DecoderConfig, *, dtype: torch.dtype, experts: StoredFormat = "bf16"
+    ) -> None:
+        """`experts`: what their weights are kept in, where there are any."""
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Parameter(torch.empty(config.vocab_size, config.model_dim, dtype=dtype))
+        self.blocks = nn.ModuleList(
+            Block(layer, config, dtype=dtype, experts=experts)
+            for layer in range(len(config.layers))
+        )
+        self.norm = RMSNorm(config.model_dim, config.norm_eps, dtype=dtype)
+        self.output = None
+        if not config.tie_embeddings:
+            self.output = Linear(config.model_dim, config.vocab_size, dtype=dtype)
+        self._rope = Rope(config.rope)
+
+    @property
+    def cache_shapes(self) -> tuple[CacheShape, ...]:
+        """What each layer keeps of a token."""
+        blocks = cast(Iterable[Block], self.blocks)
+        return tuple(block.attention.cache_shape for block in blocks)
+
+    def forward(
+        self,
+        batch: Batch,
+        pool: KVPool,
+        *,
+        router_choices: list[Int32[Tensor, "T K"]] | None = None,
+    ) -> Float32[Tensor, "R V"]:
+        """Logits of `batch.logits_rows_R`. Writes the new tokens' keys and values into the pool.
+
+        `router_choices`: a list to which each layer with a router adds its tokens' experts.
+        Differentiable in the parameters where nothing is cached. Nothing waits for the device.
+        """
+        x_TD = functional.embedding(batch.token_ids_T, self.embedding)
+        step = Step(
+            rotation=self._rope.rotation(batch.positions_T, x_TD.dtype),
+            attention=PagedAttention(batch, pool, pad_decodes=x_TD.is_cuda),
+            router_choices=router_choices,
+        )
+        for block in self.blocks:
+            x_TD = block(x_TD, step)
+        x_RD = self.norm(x_TD[batch.logits_rows_R])
+        weight = self.embedding if self.output is None else self.output.weight
+        return functional.linear(x_RD, weight).float()
