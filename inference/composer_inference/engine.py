@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 
@@ -14,6 +14,7 @@ from composer_inference.api.service import Health, ModelInfo, ModelLoadError, Mo
 from composer_inference.backends.base import (
     Backend,
     BackendError,
+    Capability,
     GenerateChunk,
     GenerateRequest,
 )
@@ -83,7 +84,11 @@ class Engine:
         self, model: str, request: GenerateRequest, priority: Priority
     ) -> AsyncGenerator[GenerateChunk, None]:
         async with self._using(model) as backend:
-            stream = self._scheduler.generate(backend, request, priority)
+            request = replace(request, priority=priority)
+            if Capability.BATCHING in backend.capabilities:
+                stream = backend.generate(request)
+            else:
+                stream = self._scheduler.generate(backend, request, priority)
             async with aclosing(stream) as chunks, self._metrics.request(priority) as observe:
                 async for chunk in chunks:
                     observe(chunk)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal, Protocol
 
+from composer_inference.priority import Priority
+
 FinishReason = Literal["stop", "length"]
 
 Prompt = tuple[str | int, ...]
@@ -19,6 +21,8 @@ class Capability(Enum):
     STEPWISE_PREEMPTION = "stepwise_preemption"
     GRAMMAR = "grammar"
     LOGPROBS = "logprobs"
+    BATCHING = "batching"
+    """It takes requests at any time, computes them together, and keeps their priorities itself."""
     EMBED = "embed"
     RERANK = "rerank"
 
@@ -53,6 +57,8 @@ class GenerateRequest:
     """A GBNF grammar for the whole text (needs Capability.GRAMMAR)."""
     draft_text: str | None = None
     """Text that the output mostly repeats; verified, never trusted (Capability.DRAFT_TEXT)."""
+    priority: Priority = Priority.AGENT
+    """Whose step comes first, of requests that are computed together (Capability.BATCHING)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,6 +107,8 @@ class GenerateChunk:
     resumable: bool = False
     """Whether the request may be stopped after this chunk and continued later, with nothing lost,
     from its prompt followed by all `token_ids` so far (Capability.STEPWISE_PREEMPTION)."""
+    weights_version: int = 0
+    """Of the weights that computed it; counted up by each reload."""
 
 
 class BackendError(Exception):

@@ -1,0 +1,191 @@
+"""One step: the model over a batch, and for each sequence the tokens that its logits give.
+
+A drafted token is never trusted: the sampler draws at each position as if there were no draft, and the
+next drafted position counts only if what it drew is what was drafted. So the text is the same as
+without drafts, token for token, also with a temperature (its randomness is keyed by the position).
+"""
+
+from collections.abc import Sequence as Items
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from composer_inference.backends.base import (
+    BackendError,
+    FinishReason,
+    GenerateChunk,
+    TokenLogprob,
+)
+from composer_inference.batching.batcher import Work
+from composer_inference.batching.sequence import Sequence
+from composer_inference.decoder.batch import Batch
+from composer_inference.decoder.model import Decoder
+from composer_inference.kv.pool import KVPool
+from composer_inference.kv.prefix_cache import PrefixCache
+from composer_inference.sampling.sampler import Sampled
+from composer_inference.sampling.vocabulary import Vocabulary
+from composer_inference.weights.checkpoint import Checkpoint
+from composer_inference.weights.loading import reload_decoder
+
+
+@dataclass(slots=True)
+class StepCounts:
+    """Of all steps so far."""
+
+    num_steps: int = 0
+    num_tokens: int = 0
+    """Computed."""
+    num_drafted: int = 0
+    num_draft_accepted: int = 0
+
+
+class Stepper:
+    """Computes with one model and its pool."""
+
+    def __init__(self, decoder: Decoder, pool: KVPool, vocabulary: Vocabulary) -> None:
+        self.decoder = decoder
+        self.pool = pool
+        self.counts = StepCounts()
+        self.weights_version = 0
+        self._vocabulary = vocabulary
+        self._eos_ids = frozenset(vocabulary.eos_ids)
+
+    def run(self, works: Items[Work]) -> list[GenerateChunk | BackendError]:
+        """A chunk for each work, in order, or why its sequence cannot go on; those with a finish
+        reason are the sequences' last."""
+        batch = Batch.of(
+            [work.span for work in works],
+            block_size=self.pool.block_size,
+            device=self.pool.device,
+        )
+        self.counts.num_steps += 1
+        self.counts.num_tokens += len(batch.token_ids_T)
+        with torch.inference_mode():
+            logits_RV = self.decoder(batch, self.pool)
+            best_R = _best(logits_RV)
+        chunks: list[GenerateChunk | BackendError] = []
+        row = 0
+        for work in works:
+            rows = slice(row, row + work.num_logits)
+            try:
+                chunks.append(self._advanced(work, logits_RV[rows], best_R[rows]))
+            except BackendError as error:
+                chunks.append(error)
+            row = rows.stop
+        return chunks
+
+    def reload(self, checkpoint: Checkpoint, cache: PrefixCache) -> int:
+        """Other weights in place of these; what was cached of them is forgotten. Between two steps,
+        while nothing runs. Returns the new version.
+
+        Raises: CheckpointError; the old weights are in place then, but for one that cannot be read
+        midway, after which the model has to be loaded anew.
+        """
+        reload_decoder(self.decoder, checkpoint)
+        cache.clear()
+        self.weights_version += 1
+        return self.weights_version
+
+    def _advanced(self, work: Work, logits_RV: Tensor, best_R: list[int | None]) -> GenerateChunk:
+        """Raises: BackendError."""
+        sequence = work.sequence
+        assert sequence.lease is not None
+        was_prefilling = sequence.num_decoded == 0
+        sampled = self._sampled(work, logits_RV, best_R)
+        num_accepted = max(0, len(sampled) - 1)
+        self.counts.num_drafted += len(work.draft)
+        self.counts.num_draft_accepted += num_accepted
+        num_before = sequence.num_computed
+        sequence.num_computed += work.num_tokens + num_accepted
+        if was_prefilling:
+            sequence.clock.num_prefilled += work.num_tokens
+        size = self.pool.block_size
+        if num_before // size < sequence.num_computed // size:
+            sequence.lease.commit(sequence.tokens[: sequence.num_computed])
+        if sampled:
+            sequence.clock.decodes()
+            if sequence.drafter is not None:
+                sequence.drafter.observe([each.token_id for each in sampled])
+        return self._chunk(sequence, sampled, is_prompt_done=not sequence.is_prefilling)
+
+    def _sampled(self, work: Work, logits_RV: Tensor, best_R: list[int | None]) -> list[Sampled]:
+        """The tokens that follow, which the sequence has then."""
+        sequence = work.sequence
+        sampled: list[Sampled] = []
+        for place, (logits_V, best) in enumerate(zip(logits_RV, best_R, strict=True)):
+            constraint = sequence.constraint
+            if best is not None and sequence.sampler.is_plain_greedy and constraint is None:
+                drawn = Sampled(token_id=best)
+            else:
+                mask = None if constraint is None else constraint.mask()
+                drawn = sequence.sampler.sample(logits_V, len(sequence.tokens), mask)
+            sampled.append(drawn)
+            sequence.tokens.append(drawn.token_id)
+            if constraint is not None:
+                constraint.advance(drawn.token_id)
+            if self._is_end(sequence, drawn.token_id):
+                break
+            if place == len(work.draft) or work.draft[place] != drawn.token_id:
+                break
+        return sampled
+
+    def _is_end(self, sequence: Sequence, token_id: int) -> bool:
+        ends = token_id in self._eos_ids and not sequence.request.sampling.ignore_eos
+        return ends or sequence.max_new_tokens == 0 or self._is_complete(sequence)
+
+    def _is_complete(self, sequence: Sequence) -> bool:
+        return sequence.constraint is not None and sequence.constraint.is_complete
+
+    def _chunk(
+        self, sequence: Sequence, sampled: list[Sampled], *, is_prompt_done: bool
+    ) -> GenerateChunk:
+        text = ""
+        reason: FinishReason | None = None
+        shown: list[Sampled] = []
+        for each in sampled:
+            if each.token_id in self._eos_ids and not sequence.request.sampling.ignore_eos:
+                shown.append(each)
+                reason = "stop"
+                break
+            text += sequence.text.push(each.token_id)
+            shown.append(each)
+            if sequence.text.stopped:
+                reason = "stop"
+                break
+        if reason is None and sampled and self._is_complete(sequence):
+            reason = "stop"
+        if reason is None and is_prompt_done and sequence.max_new_tokens <= 0:
+            reason = "length"
+        if reason is not None:
+            text += "" if sequence.text.stopped else sequence.text.finish()
+            # Drafts may have been right beyond the end.
+            del sequence.tokens[len(sequence.tokens) - (len(sampled) - len(shown)) :]
+        return GenerateChunk(
+            text=text,
+            token_ids=tuple(each.token_id for each in shown),
+            logprobs=tuple(self._logprob(each) for each in shown if each.logprob is not None),
+            finish_reason=reason,
+            timings=sequence.timings,
+            weights_version=self.weights_version,
+        )
+
+    def _logprob(self, sampled: Sampled) -> TokenLogprob:
+        assert sampled.logprob is not None
+        text = self._vocabulary.token_text
+        return TokenLogprob(
+            token=text(sampled.token_id),
+            token_id=sampled.token_id,
+            logprob=sampled.logprob,
+            top=tuple((text(token_id), logprob) for token_id, logprob in sampled.top),
+        )
+
+
+def _best(logits_RV: Tensor) -> list[int | None]:
+    """The largest logit of each row, the first of equals; None where one is no finite number."""
+    if not len(logits_RV):
+        return []
+    largest_R, best_R = logits_RV.max(dim=-1)
+    sound_R: list[bool] = largest_R.isfinite().tolist()
+    ids_R: list[int] = best_R.tolist()
+    return [best if sound else None for best, sound in zip(ids_R, sound_R, strict=True)]
