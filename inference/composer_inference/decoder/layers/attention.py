@@ -30,7 +30,8 @@ class Attention(nn.Module):
         super().__init__()
         self.config = config
         self._layer = layer
-        self._num_rotated_heads = config.num_heads + config.num_kv_heads
+        self._num_heads = [config.num_heads, config.num_kv_heads]
+        self._rotated_and_not = [sum(self._num_heads), config.num_kv_heads]
         query_dim = config.num_heads * config.head_dim
         kv_dim = config.num_kv_heads * config.head_dim
         self._dims = [query_dim, kv_dim, kv_dim]
@@ -53,21 +54,14 @@ class Attention(nn.Module):
 
     def forward(self, x_TD: Float[Tensor, "T D"], step: Step) -> Float[Tensor, "T D"]:
         config = self.config
-        num_heads, num_rotated = config.num_heads, self._num_rotated_heads
         qkv_TXK = self._project(x_TD).view(len(x_TD), -1, config.head_dim)
-        qk_TXK = qkv_TXK[:, :num_rotated]
+        qk_TXK, v_THK = torch.split(qkv_TXK, self._rotated_and_not, dim=1)
         if config.qk_norm == "head":
-            qk_TXK = torch.cat(
-                (self.q_norm(qk_TXK[:, :num_heads]), self.k_norm(qk_TXK[:, num_heads:])), dim=1
-            )
-        qk_TXK = step.rotation.apply(qk_TXK)
-        out_TNK = step.attention.attend(
-            self._layer,
-            qk_TXK[:, :num_heads],
-            qk_TXK[:, num_heads:],
-            qkv_TXK[:, num_rotated:],
-            AttentionRule(config.head_dim**-0.5, config.sliding_window, self.sinks),
-        )
+            q_TNK, k_THK = torch.split(qk_TXK, self._num_heads, dim=1)
+            qk_TXK = torch.cat((self.q_norm(q_TNK), self.k_norm(k_THK)), dim=1)
+        q_TNK, k_THK = torch.split(step.rotation.apply(qk_TXK), self._num_heads, dim=1)
+        rule = AttentionRule(config.head_dim**-0.5, config.sliding_window, self.sinks)
+        out_TNK = step.attention.attend(self._layer, q_TNK, k_THK, v_THK, rule)
         return self.output(out_TNK.flatten(1))
 
     def _project(self, x_TD: Tensor) -> Tensor:

@@ -6,27 +6,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 
-def rms_norm(
-    x: Float[Tensor, "*rows D"], weight: Float[Tensor, " D"], eps: float
-) -> Float[Tensor, "*rows D"]:
-    """Over the last dim, in f32, rounded once to x's dtype."""
-    if x.is_cuda:
-        return functional.rms_norm(x, weight.shape, weight, eps)
-    # On the CPU torch's own is a chain of small operations; the dot product makes it two shorter.
-    values = x.float()
-    mean_square = _squares(values).unsqueeze(-1) / values.shape[-1]
-    return (values * torch.rsqrt(mean_square + eps) * weight).to(x.dtype)
-
-
-def _squares(x: Tensor) -> Tensor:
-    return torch.linalg.vecdot(x, x)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-
-
 class RMSNorm(nn.Module):
+    """Over the last dim, in f32, rounded to x's dtype."""
+
     def __init__(self, dim: int, eps: float, *, dtype: torch.dtype) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(dim, dtype=dtype))
         self.eps = eps
+        self._shape = (dim,)
 
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
-        return rms_norm(x, self.weight, self.eps)
+        return functional.rms_norm(x, self._shape, self.weight, self.eps)
