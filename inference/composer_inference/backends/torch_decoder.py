@@ -79,12 +79,14 @@ class TorchDecoderBackend:
         if is_cpu:
             torch.set_num_threads(config.threads)
         dtype = _DTYPES.get(config.dtype, torch.float32 if is_cpu else torch.bfloat16)
-        experts = {"mxfp8": "mxfp8", "dense": None}.get(config.experts, None if is_cpu else "mxfp8")
+        wants_mxfp8 = config.experts == "mxfp8" or (config.experts == "auto" and not is_cpu)
         checkpoint = open_checkpoint(config.path)
         self._vocabulary: Vocabulary = read_vocabulary(
             config.path, num_embeddings=int(checkpoint.config["vocab_size"])
         )
-        decoder = load_decoder(checkpoint, dtype=dtype, device=device, experts=experts)
+        decoder = load_decoder(
+            checkpoint, dtype=dtype, device=device, experts="mxfp8" if wants_mxfp8 else None
+        )
         self._context_tokens = min(config.context_tokens, decoder.config.max_positions)
         num_blocks = _num_blocks(config, decoder, dtype, self._context_tokens)
         self._cache = PrefixCache(num_blocks=num_blocks, block_size=BLOCK_SIZE)

@@ -186,6 +186,8 @@ def _best(logits_RV: Tensor) -> list[int | None]:
     if not len(logits_RV):
         return []
     largest_R, best_R = logits_RV.max(dim=-1)
-    sound_R: list[bool] = largest_R.isfinite().tolist()
-    ids_R: list[int] = best_R.tolist()
-    return [best if sound else None for best, sound in zip(ids_R, sound_R, strict=True)]
+    are_sound = largest_R.isfinite().numpy(force=True)
+    return [
+        int(best) if is_sound else None
+        for best, is_sound in zip(best_R.numpy(force=True), are_sound, strict=True)
+    ]
