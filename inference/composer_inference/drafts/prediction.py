@@ -41,9 +41,9 @@ class PredictionDrafter:
         for token_id in token_ids:
             agrees = self.num_agreed and self._prediction[self._place] == token_id
             self._move(self._place + 1, self._num_agreed + 1 if agrees else 0)
-        self._tail = [*self._tail, *token_ids][-_TAIL:]
-        if self._num_agreed < _CERTAIN:
-            self._align()
+            self._tail = [*self._tail[1 - _TAIL :], token_id]
+            if self._num_agreed < _CERTAIN:
+                self._align()
 
     def _move(self, place: int, num_agreed: int) -> None:
         self._place, self._num_agreed = place, num_agreed
@@ -57,8 +57,6 @@ class PredictionDrafter:
                 length = common_suffix(self._prediction, end, self._tail, _TAIL)
                 if length > self._num_agreed:
                     self._place, self._num_agreed = end, length
-            if self._num_agreed >= index.size:
-                break
         self._move(self._place, self._num_agreed)
 
     def _nearest(self, ends: Sequence[int]) -> Iterator[int]:

@@ -103,13 +103,26 @@ def test_drafts_shrink_after_early_misses_and_grow_again() -> None:
     assert sizes == [64, 16, 4, 8, 16, 32]
 
 
-def test_after_wrong_drafts_more_has_to_agree() -> None:
+def test_a_draft_that_is_right_in_part_keeps_its_length() -> None:
     text = list(range(1000))
     drafts = Drafts([], text)
-    for place in (100, 200, 300):
+    for place in (0, 100, 200, 300):
+        assert drafts.propose(100) == text[place : place + 8]
+        drafts.observe([*text[place : place + 5], -1])
+        drafts.observe(text[place + 90 : place + 100])
+
+
+@pytest.mark.parametrize(("num_wrong", "min_agreed"), [(0, 2), (1, 3), (3, 5), (4, 6), (20, 6)])
+def test_after_wrong_drafts_more_has_to_agree(num_wrong: int, min_agreed: int) -> None:
+    text = list(range(1000))
+    drafts = Drafts([], text)
+    for place in range(100, 100 + 10 * num_wrong, 10):
         assert drafts.propose(100)
         drafts.observe([-1, *text[place : place + 6]])
-    drafts.observe([-1, *text[400:404]])
-    assert drafts.propose(100) == []
-    drafts.observe([text[404]])
-    assert drafts.propose(2) == text[405:407]
+    drafts.observe([-1, *text[400 : 400 + min_agreed - 1]])
+    assert drafts.propose(2) == []
+    drafts.observe([text[400 + min_agreed - 1]])
+    right = text[400 + min_agreed :][:2]
+    assert drafts.propose(2) == right
+    drafts.observe([*right, -1, *text[600:602]])
+    assert drafts.propose(2) == text[602:604]

@@ -10,6 +10,7 @@ OLD = list(range(100, 300))
 R = [1, 2, 3, 4, 5, 6, 7, 8]
 """A line that occurs several times."""
 REPEATED = [*range(100, 110), *R, *range(120, 130), *R, *range(140, 150), *R, *range(160, 170)]
+CROWD = [token_id for number in range(20) for token_id in (5, 6, 400 + number)]
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,30 @@ REPEATED = [*range(100, 110), *R, *range(120, 130), *R, *range(140, 150), *R, *r
             [*range(100, 110), 0, *range(146, 150), *R[:2]],
             [*R[2:], 160],
             id="the one that more agrees with",
+        ),
+        pytest.param(
+            REPEATED,
+            [*range(100, 110), 141, 142, 0, *R[:2]],
+            [*R[2:], 120],
+            id="the line that follows in spite of a chance",
+        ),
+        pytest.param(
+            REPEATED, [*range(100, 110), *R, 0, *R[-2:]], [120, 121], id="the same line again"
+        ),
+        pytest.param(
+            REPEATED, [*range(164, 170), *R[-2:]], [160, 161], id="the nearest of those above"
+        ),
+        pytest.param(
+            [*OLD, 1, 2, 3, 50, 3, 4, 60, 1, 2, 3, 4, 70],
+            [*OLD[:5], 0, 1, 2, 3, 4],
+            [70],
+            id="the one that more agrees with, after another way",
+        ),
+        pytest.param(
+            [*OLD, 1, 2, 3, 4, 5, 50, *CROWD, 1, 2, 3, 4, 5, 6, 70],
+            [*OLD[:5], 0, 1, 2, 3, 4, 5, 6],
+            [70],
+            id="far among many",
         ),
         pytest.param([], [], [], id="no prediction"),
         pytest.param([], [1, 2], [], id="no prediction, some output"),
@@ -85,9 +110,12 @@ class CountedReads(list[int]):
         return super().__getitem__(key)
 
 
-def test_the_work_for_a_token_does_not_grow_with_the_text() -> None:
+@pytest.mark.parametrize("start", [0, 15_000, 30_000])
+def test_the_work_for_a_token_does_not_grow_with_the_text(start: int) -> None:
     prediction = CountedReads([1, 2, 3] * 10_000)
     drafter = PredictionDrafter(prediction)
+    drafter.observe(prediction[:start])
+    prediction.num_reads = 0
     for _ in range(200):
         drafter.observe([3, 1, 2, 2, 1, 2])
         drafter.propose(4)
