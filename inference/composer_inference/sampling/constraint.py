@@ -146,9 +146,8 @@ class ConstraintFactory:
         with self._lock:
             tokenizer = self._tokenizer
         matcher = LLMatcher(tokenizer, grammar, log_level=0, limits=LIMITS)
-        _check(matcher)
         constraint = GrammarConstraint(matcher, self._vocabulary.eos_ids, self._vocabulary.size)
-        # What is too complex is mostly so from the first token on.
+        # What is malformed, or too complex from the first token on, is rejected here.
         constraint.bitmask()
         return constraint
 
