@@ -33,19 +33,29 @@ def write_gguf(
     kind: GGMLQuantizationType = GGMLQuantizationType.F32,
     latent_split: bool = True,
     extra: Mapping[str, Tensor] | None = None,
+    tokens: int = 0,
 ) -> None:
-    """Matrices become `kind`, everything else float32. `latent_split`: DeepSeek's newer form.
-    `extra`: tensors by their GGUF names."""
+    """Matrices with whole blocks become `kind`, everything else float32. `latent_split`: DeepSeek's
+    newer form. `extra`: tensors by their GGUF names. `tokens`: of a byte-level vocabulary, without
+    merges."""
     architecture = ARCHITECTURES[config["model_type"]]
     writer = gguf.GGUFWriter(path, architecture)
     _write_metadata(writer, config, latent_split)
+    if tokens:
+        writer.add_tokenizer_model("gpt2")
+        writer.add_tokenizer_pre("qwen2")
+        words = ["a", "b", "ab", *(f"<{number}>" for number in range(tokens - 3))]
+        writer.add_token_list(words)
+        writer.add_token_types([1] * 3 + [3] * (tokens - 3))
+        writer.add_token_merges(["a b"])
     converted = _converted(config, tensors, latent_split) | dict(extra or {})
     for name, tensor in converted.items():
         if tensor.dtype == torch.uint8:
             writer.add_tensor(name, tensor.numpy(), raw_dtype=GGMLQuantizationType.MXFP4)
             continue
         values = tensor.float().contiguous().numpy()
-        used = kind if values.ndim > 1 else GGMLQuantizationType.F32
+        is_whole = values.shape[-1] % gguf.GGML_QUANT_SIZES[kind][0] == 0
+        used = kind if values.ndim > 1 and is_whole else GGMLQuantizationType.F32
         writer.add_tensor(name, quants.quantize(values, used), raw_dtype=used)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
