@@ -152,11 +152,6 @@ class ConfigReader:
             raise self.error(key, "an object is needed")
         return ConfigReader(value or {}, where=f"{self._where}{key}.")  # pyright: ignore[reportUnknownArgumentType]
 
-    def merged(self, other: "ConfigReader") -> "ConfigReader":
-        """These values, and the other's where these have none."""
-        present = {key: value for key, value in self._values.items() if value is not None}
-        return ConfigReader({**other._values, **present}, where=self._where)
-
     def must_be(self, key: str, *allowed: Any, default: Any) -> None:
         """For what only some values of are computed here."""
         if self._value(key, default) not in allowed:

@@ -70,7 +70,7 @@ def read_rope(
 
     Raises: CheckpointError for a kind of scaling that is not known.
     """
-    values = config.section("rope_parameters").merged(config.section("rope_scaling"))
+    values = rope_section(config)
     factor = values.number(
         "partial_rotary_factor", config.number("partial_rotary_factor", partial_rotary_factor)
     )
@@ -84,6 +84,10 @@ def read_rope(
         interleaved=interleaved,
         scaling=_SCALINGS[kind](values, config.integer("max_position_embeddings")),
     )
+
+
+def rope_section(config: "ConfigReader") -> "ConfigReader":
+    return config.section(config.key_of("rope_parameters", "rope_scaling"))
 
 
 def yarn_mscale(factor: float, mscale: float = 1.0) -> float:

@@ -1,6 +1,5 @@
 """Each family's logits against transformers' own, on a tiny random model of the family."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -162,14 +161,6 @@ class Pair:
     def expected(self, tokens: list[int]) -> Tensor:
         with torch.no_grad():
             return self._reference(torch.tensor([tokens])).logits[0]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module", params=CASES.values(), ids=CASES.keys())

@@ -3,7 +3,7 @@
 Dimensions: T new tokens of the step, N query heads, H key-value heads, K and V dims of a key and a value.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 import torch
@@ -13,16 +13,20 @@ from torch import Tensor
 from composer_inference.decoder.attention.padded import PaddedAttention
 from composer_inference.decoder.attention.rule import AttentionRule
 from composer_inference.decoder.attention.span import SpanAttention
-from composer_inference.decoder.batch import Batch
+from composer_inference.decoder.batch import Batch, Span
 from composer_inference.kv.pool import KVPool
+
+_SHORT = 512
+"""Tokens up to which padding costs less than another call."""
 
 
 class PagedAttention:
     """Of one step, for all layers."""
 
     def __init__(self, batch: Batch, pool: KVPool, *, pad_decodes: bool) -> None:
-        """`pad_decodes`: neighbouring sequences with one new token are computed in one call. Few
-        launches, but a copy of all that they have cached; else each is read in place."""
+        """`pad_decodes`: neighbouring sequences with one new token, and of similar lengths, are computed
+        in one call. Few launches, but a copy of all that they have cached; else each is read in
+        place, which is faster on a CPU."""
         self._slots_T = batch.slots_T
         self._pool = pool
         self._parts = tuple(_parts(batch, pool, pad_decodes=pad_decodes))
@@ -55,8 +59,20 @@ def _parts(
 ) -> Iterator[SpanAttention | PaddedAttention]:
     device = batch.positions_T.device
     for is_decode, run in groupby(batch.spans, lambda span: len(span.token_ids) == 1):
-        spans = tuple(run)
-        if is_decode and pad_decodes and len(spans) > 1:
-            yield PaddedAttention(spans, pool, device)
-        else:
-            yield from (SpanAttention(span, pool, device) for span in spans)
+        for spans in _alike(run) if is_decode and pad_decodes else ((span,) for span in run):
+            if len(spans) == 1:
+                yield SpanAttention(spans[0], pool, device)
+            else:
+                yield PaddedAttention(spans, pool, device)
+
+
+def _alike(spans: Iterable[Span]) -> Iterator[tuple[Span, ...]]:
+    """Neighbours whose lengths differ by a factor of 2 at most, or by little."""
+    run: list[Span] = []
+    for span in spans:
+        lengths = [each.num_tokens for each in (*run, span)]
+        if max(lengths) > max(2 * min(lengths), _SHORT):
+            yield tuple(run)
+            run = []
+        run.append(span)
+    yield tuple(run)

@@ -10,7 +10,7 @@ from composer_inference.decoder.config import (
 from composer_inference.decoder.families.common import decoder_config
 from composer_inference.decoder.families.family import Family
 from composer_inference.decoder.families.glm4_moe import dense_then_moe, shared_dim, sigmoid_moe
-from composer_inference.decoder.rope import RopeConfig, read_rope, yarn_mscale
+from composer_inference.decoder.rope import RopeConfig, read_rope, rope_section, yarn_mscale
 from composer_kernels import GroupScore, RouterConfig, Scoring
 
 
@@ -30,7 +30,7 @@ def _attention(config: ConfigReader) -> LatentAttentionConfig:
 
 def _yarn_scale(config: ConfigReader) -> float:
     """What YaRN multiplies the logits by: the square of `mscale_all_dim`'s factor."""
-    values = config.section("rope_parameters").merged(config.section("rope_scaling"))
+    values = rope_section(config)
     if "mscale_all_dim" not in values or "factor" not in values:
         return 1.0
     mscale_all_dim = values.number("mscale_all_dim")
