@@ -56,7 +56,7 @@ def _write_tokenizer(metadata: GgufMetadata, folder: Path) -> None:
     model = metadata.text("tokenizer.ggml.model")
     pre = metadata.text("tokenizer.ggml.pre") or ""
     if model != "gpt2" or pre not in PATTERNS:
-        raise MissingCapabilityError(f"its kind is {model} {pre}")
+        raise MissingCapabilityError(f"its kind is {model} {pre}".rstrip())
     names = metadata.texts("tokenizer.ggml.tokens")
     kinds = metadata.numbers("tokenizer.ggml.token_type")
     described = list(enumerate(zip(names, kinds, strict=True)))
