@@ -23,7 +23,7 @@ from composer_inference.decoder.batch import Batch
 from composer_inference.decoder.model import Decoder
 from composer_inference.kv.pool import KVPool
 from composer_inference.kv.prefix_cache import PrefixCache
-from composer_inference.sampling.sampler import Sampled
+from composer_inference.sampling.sampler import Sampled, greedy
 from composer_inference.sampling.vocabulary import Vocabulary
 from composer_inference.weights.checkpoint import Checkpoint
 from composer_inference.weights.loading import reload_decoder
@@ -63,7 +63,7 @@ class Stepper:
         self.counts.num_tokens += len(batch.token_ids_T)
         with torch.inference_mode():
             logits_RV = self.decoder(batch, self.pool)
-            best_R = _best(logits_RV)
+            best_R = greedy(logits_RV)
         chunks: list[GenerateChunk | BackendError] = []
         row = 0
         for work in works:
@@ -179,15 +179,3 @@ class Stepper:
             logprob=sampled.logprob,
             top=tuple((text(token_id), logprob) for token_id, logprob in sampled.top),
         )
-
-
-def _best(logits_RV: Tensor) -> list[int | None]:
-    """The largest logit of each row, the first of equals; None where one is no finite number."""
-    if not len(logits_RV):
-        return []
-    largest_R, best_R = logits_RV.max(dim=-1)
-    are_sound = largest_R.isfinite().numpy(force=True)
-    return [
-        int(best) if is_sound else None
-        for best, is_sound in zip(best_R.numpy(force=True), are_sound, strict=True)
-    ]
