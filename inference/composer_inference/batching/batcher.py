@@ -63,10 +63,6 @@ class Batcher:
         self._limits = limits
         self._waiting: list[Sequence] = []
         self._running: list[Sequence] = []
-        self._num_removed = 0
-        self._robbed: dict[int, int] = {}
-        """Sequences that lost their memory, by identity, and how many had been removed then: they
-        come back when one more has, not to be robbed again at once."""
         self.is_admitting = True
         """False: what waits goes on waiting, and what runs ends."""
 
@@ -90,8 +86,6 @@ class Batcher:
         for group in (self._waiting, self._running):
             if sequence in group:
                 group.remove(sequence)
-                self._num_removed += 1
-        self._robbed.pop(id(sequence), None)
         sequence.release()
 
     def plan(self) -> list[Work]:
@@ -168,13 +162,10 @@ class Batcher:
         sequence.clock.queued()
         self._running.remove(sequence)
         self._waiting.append(sequence)
-        self._robbed[id(sequence)] = self._num_removed
 
     def _admit(self) -> None:
         for sequence in sorted(self._waiting, key=_urgency):
-            if not self.is_admitting or self._was_just_robbed(sequence):
-                return
-            if not self._has_place(sequence):
+            if not self.is_admitting or not self._has_place(sequence):
                 return
             if self._is_computed_by_another(sequence):
                 continue  # Its prompt's beginning will be in the cache soon.
@@ -189,9 +180,6 @@ class Batcher:
             sequence.clock.prefills()
             self._waiting.remove(sequence)
             self._running.append(sequence)
-
-    def _was_just_robbed(self, sequence: Sequence) -> bool:
-        return bool(self._running) and self._robbed.get(id(sequence)) == self._num_removed
 
     def _has_place(self, sequence: Sequence) -> bool:
         if len(self._running) < self._limits.max_sequences:

@@ -61,6 +61,46 @@ def test_memory_for_few_takes_it_from_the_least_urgent(decoder: Decoder) -> None
     assert agent.token_ids == greedy(decoder, first[:12], 30)
 
 
+def test_a_prompt_takes_memory_from_the_less_urgent(decoder: Decoder) -> None:
+    machine = Machine.of(decoder, num_blocks=12)
+    agent, tab = Received(), Received()
+    long_prompt = [each % 64 for each in range(40)]
+    machine.batcher.add(sequence_of(long_prompt, agent, ignore_eos=True))
+    while not agent.token_ids:
+        machine.step()
+    machine.batcher.add(sequence_of([9] * 12, tab, priority=Priority.TAB, max_tokens=1))
+    machine.step()
+    assert tab.is_finished
+    assert not agent.is_finished
+    machine.run()
+    assert agent.chunks[-1].timings.num_preemptions == 1
+    assert len(agent.token_ids) == 8
+
+
+def test_equals_do_not_rob_each_other_in_turns(decoder: Decoder) -> None:
+    machine = Machine.of(decoder, num_blocks=15)
+    received = [Received(), Received()]
+    for number, each in enumerate(received):
+        machine.batcher.add(sequence_of([number] * 20, each, max_tokens=30, ignore_eos=True))
+    machine.run()
+    assert [each.chunks[-1].timings.num_preemptions for each in received] == [0, 1]
+    assert [len(each.token_ids) for each in received] == [30, 30]
+
+
+def test_a_less_urgent_prompt_stands_still(decoder: Decoder) -> None:
+    machine = Machine.of(decoder, max_tokens=8)
+    agent, tab = Received(), Received()
+    machine.batcher.add(sequence_of([5] * 80, agent))
+    machine.step()
+    machine.batcher.add(sequence_of([9, 8, 7], tab, priority=Priority.TAB, max_tokens=6))
+    had = len(agent.chunks)
+    while not tab.is_finished:
+        machine.step()
+    assert len(agent.chunks) == had
+    machine.run()
+    assert agent.is_finished
+
+
 def test_a_step_has_its_limit(decoder: Decoder) -> None:
     machine = Machine.of(decoder, max_tokens=7, max_sequences=8)
     for prompt in prompts(6):

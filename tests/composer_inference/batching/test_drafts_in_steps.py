@@ -77,6 +77,7 @@ def test_what_is_drafted_beyond_the_end_is_not_given_out(decoder: Decoder) -> No
     assert received.text == plain.text[: plain.text.find(stop)]
     assert received.chunks[-1].finish_reason == "stop"
     assert len(received.token_ids) < 60
+    assert received.chunks[-1].timings.num_decoded_tokens == len(received.token_ids)
 
 
 def test_penalties_and_log_probabilities_are_those_without_drafts(decoder: Decoder) -> None:

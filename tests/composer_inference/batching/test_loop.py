@@ -74,7 +74,7 @@ def test_a_cancelled_one_is_gone_after_the_step(machine: Machine, loop: DecodeLo
 def test_a_step_that_fails_ends_its_requests_alone(
     machine: Machine, loop: DecodeLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*args: object) -> object:
+    def fail(*args: object, **kwargs: object) -> object:
         raise RuntimeError("not enough memory")
 
     with monkeypatch.context() as patch:
