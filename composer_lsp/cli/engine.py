@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         help="of --backend torch, tokens computed between two chances to stop "
-        "(default: 0, 128 on a CPU and 2048 on a GPU)",
+        "(default: 0, as many as take 0.15 s)",
     )
     parser.add_argument(
         "--max-sequences",

@@ -16,6 +16,7 @@ import torch
 
 from composer_inference.backends.base import (
     BackendError,
+    BackendStats,
     Capability,
     GenerateChunk,
     GenerateRequest,
@@ -23,11 +24,14 @@ from composer_inference.backends.base import (
     Prompt,
     PromptTooLongError,
     RejectedRequestError,
+    check_capabilities,
 )
 from composer_inference.batching.batcher import Batcher, BatchLimits
 from composer_inference.batching.loop import DecodeLoop
+from composer_inference.batching.pace import FixedPace, Pace
 from composer_inference.batching.sequence import Sequence as Decoding
 from composer_inference.batching.step import Stepper
+from composer_inference.decoder.config import MoEConfig
 from composer_inference.decoder.model import Decoder
 from composer_inference.drafts.drafter import Drafter, Drafts
 from composer_inference.kv.pool import KVPool
@@ -64,7 +68,7 @@ class TorchDecoderConfig:
     cache_bytes: int = 0
     """Memory for keys and values; 0: a quarter of what is free, one context at least."""
     step_tokens: int = 0
-    """Tokens of a step at most; 0: 2048 on a GPU, 128 on a CPU."""
+    """Tokens of a step at most, but for drafts; 0: as many as take `pace.STEP_S`."""
     max_sequences: int = 0
     """Requests computed together; 0: 64 on a GPU, 8 on a CPU."""
 
@@ -98,13 +102,17 @@ class TorchDecoderBackend:
             device=device,
         )
         self._limits = BatchLimits(
-            max_tokens=config.step_tokens or (128 if is_cpu else 2048),
             max_sequences=config.max_sequences or (8 if is_cpu else 64),
             decodes_along=not is_cpu,
         )
         self._constraints = ConstraintFactory(self._vocabulary)
         self.stepper = Stepper(decoder, pool, self._vocabulary)
-        self._loop = DecodeLoop(self.stepper, Batcher(self._cache, self._limits), self._cache)
+        pace = FixedPace(config.step_tokens) if config.step_tokens else Pace(32 if is_cpu else 1024)
+        self._loop = DecodeLoop(self.stepper, Batcher(self._cache, self._limits), pace)
+        self._weights_bytes = sum(parameter.nbytes for parameter in decoder.parameters())
+        self._has_router = any(
+            isinstance(layer.feed_forward, MoEConfig) for layer in decoder.config.layers
+        )
 
     @classmethod
     async def load(cls, config: TorchDecoderConfig) -> "TorchDecoderBackend":
@@ -112,15 +120,15 @@ class TorchDecoderBackend:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        return frozenset(
-            {
-                Capability.TOKENIZE,
-                Capability.DRAFT_TEXT,
-                Capability.BATCHING,
-                Capability.GRAMMAR,
-                Capability.LOGPROBS,
-            }
-        )
+        found = {
+            Capability.TOKENIZE,
+            Capability.DRAFT_TEXT,
+            Capability.BATCHING,
+            Capability.GRAMMAR,
+            Capability.LOGPROBS,
+            Capability.RELOAD,
+        }
+        return frozenset(found | {Capability.ROUTER_CHOICES} if self._has_router else found)
 
     @property
     def context_tokens(self) -> int:
@@ -135,6 +143,7 @@ class TorchDecoderBackend:
         return dict(self._vocabulary.special_tokens)
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[GenerateChunk, None]:
+        check_capabilities(self, request)
         chunks: asyncio.Queue[GenerateChunk | Exception] = asyncio.Queue()
         event_loop = asyncio.get_running_loop()
 
@@ -173,6 +182,24 @@ class TorchDecoderBackend:
         checkpoint = await asyncio.to_thread(open_checkpoint, path)
         return await asyncio.wrap_future(
             self._loop.when_idle(lambda: self.stepper.reload(checkpoint, self._cache))
+        )
+
+    def stats(self) -> BackendStats:
+        # Read while the loop's thread works: each number is right by itself, as of about now.
+        counts, num_running = self.stepper.counts, self._loop.num_running
+        num_free, num_cached = self._cache.num_free, self._cache.num_cached
+        return BackendStats(
+            weights_bytes=self._weights_bytes,
+            kv_cache_bytes=self.stepper.pool.num_bytes,
+            num_blocks_free=num_free,
+            num_blocks_cached=num_cached,
+            num_blocks_held=max(0, self._cache.num_blocks - num_free - num_cached),
+            num_running=num_running,
+            num_waiting=self._loop.num_waiting,
+            num_steps=counts.num_steps,
+            num_computed_tokens=counts.num_tokens,
+            num_drafted=counts.num_drafted,
+            num_draft_accepted=counts.num_draft_accepted,
         )
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
 """Who computes in the next step, and how much: continuous batching in order of priority.
 
 A step holds, of the most urgent priority that has work, one token of each sequence that decodes, with
-the drafts that it verifies, and then parts of prompts, as many tokens as the step has room for. Less
+drafts to be verified, and then parts of prompts, as many tokens as the step has room for. Less
 urgent sequences decode along where that costs the urgent ones little (`decodes_along`), else they
 stand still between two steps and keep their cache. Memory is given in the same order: a sequence for
 which there is none takes it from the least urgent, latest one, which waits and is computed anew, from
@@ -18,12 +18,10 @@ from composer_inference.kv.prefix_cache import Lease, OutOfBlocksError, PrefixCa
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BatchLimits:
-    max_tokens: int
-    """Of one step, over all sequences. A keystroke waits for the step under way."""
     max_sequences: int
     """That hold cache at a time."""
     max_draft_tokens: int = 64
-    """Verified in one step, of one sequence; 0 drafts nothing."""
+    """Verified in one step; 0 drafts nothing."""
     decodes_along: bool = False
     """Whether less urgent sequences decode in the steps of more urgent ones. On a GPU that costs next
     to nothing; on a CPU the urgent ones would feel it."""
@@ -88,26 +86,29 @@ class Batcher:
                 group.remove(sequence)
         sequence.release()
 
-    def plan(self) -> list[Work]:
-        """The next step; empty if nothing can be computed now."""
+    def plan(self, max_tokens: int) -> list[Work]:
+        """The next step; empty if nothing can be computed now. Of prompts it has parts until there
+        are `max_tokens` with what is decoded."""
         self._admit()
         if not self._running:
             return []
         most_urgent = max(sequence.priority for sequence in self._running)
-        room = self._limits.max_tokens
         works: list[Work] = []
         # Decoding first: a long prompt must not hold back those who are read.
+        room = self._limits.max_draft_tokens
         for sequence in self._in_order():
-            if sequence not in self._running or room == 0:
-                continue  # Pre-empted by one before it.
             is_urgent = sequence.priority == most_urgent
             if sequence.is_prefilling or not (is_urgent or self._limits.decodes_along):
                 continue
-            if (work := self._decoding(sequence, room, works, drafts=is_urgent)) is not None:
+            if sequence not in self._running:
+                continue  # Pre-empted by one before it.
+            work = self._decoding(sequence, room if is_urgent else 0, works)
+            if work is not None:
                 works.append(work)
-                room -= work.num_tokens + len(work.draft)
+                room -= len(work.draft)
+        room = max_tokens - sum(work.num_tokens + len(work.draft) for work in works)
         for sequence in self._in_order():
-            if room and sequence.is_prefilling and sequence.priority == most_urgent:
+            if room > 0 and sequence.is_prefilling and sequence.priority == most_urgent:
                 num_left = len(sequence.tokens) - sequence.num_computed
                 works.append(Work(sequence=sequence, num_tokens=min(room, num_left)))
                 room -= works[-1].num_tokens
@@ -116,17 +117,16 @@ class Batcher:
     def _in_order(self) -> list[Sequence]:
         return sorted(self._running, key=_urgency)
 
-    def _decoding(
-        self, sequence: Sequence, room: int, planned: Iterable[Work], *, drafts: bool
-    ) -> Work | None:
+    def _decoding(self, sequence: Sequence, room: int, planned: Iterable[Work]) -> Work | None:
+        """`room`: tokens that may be drafted."""
         lease = sequence.lease
         assert lease is not None
         num_tokens = len(sequence.tokens)
         draft: list[int] = []
-        if drafts and sequence.drafter is not None:
-            # The token after the last drafted one is sampled too.
-            limit = min(self._limits.max_draft_tokens, room - 1, sequence.max_new_tokens - 1)
-            draft = sequence.drafter.propose(limit) if limit > 0 else []
+        # The token after the last drafted one is sampled too.
+        room = min(room, sequence.max_new_tokens - 1)
+        if room > 0 and sequence.drafter is not None:
+            draft = sequence.drafter.propose(room)
         try:
             lease.reserve(num_tokens + len(draft))
         except OutOfBlocksError:

@@ -6,6 +6,7 @@ or in one. Others hand over what they want: a sequence, its cancellation, an act
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -13,9 +14,9 @@ from typing import TypeVar
 
 from composer_inference.backends.base import BackendError
 from composer_inference.batching.batcher import Batcher, Work
+from composer_inference.batching.pace import Pace
 from composer_inference.batching.sequence import Sequence
 from composer_inference.batching.step import Stepper
-from composer_inference.kv.prefix_cache import PrefixCache
 
 logger = logging.getLogger(__name__)
 
@@ -29,16 +30,24 @@ class LoopClosedError(BackendError):
 class DecodeLoop:
     """Starts with the constructor, ends with `close`."""
 
-    def __init__(self, stepper: Stepper, batcher: Batcher, cache: PrefixCache) -> None:
+    def __init__(self, stepper: Stepper, batcher: Batcher, pace: Pace) -> None:
         self._stepper = stepper
         self._batcher = batcher
-        self._cache = cache
+        self._pace = pace
         self._changed = threading.Condition()
         self._arrived: deque[Sequence] = deque()
         self._actions: deque[Callable[[], None]] = deque()
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="decode", daemon=True)
         self._thread.start()
+
+    @property
+    def num_running(self) -> int:
+        return len(self._batcher.running)
+
+    @property
+    def num_waiting(self) -> int:
+        return len(self._arrived) + self._batcher.num_waiting
 
     def submit(self, sequence: Sequence) -> None:
         """Raises: LoopClosedError."""
@@ -60,6 +69,8 @@ class DecodeLoop:
         future: Future[T] = Future()
 
         def act() -> None:
+            if not future.set_running_or_notify_cancel():
+                return  # Whoever wanted it has gone.
             try:
                 future.set_result(action())
             except Exception as error:  # Carried over to whoever waits for it.
@@ -98,7 +109,7 @@ class DecodeLoop:
             self._actions.popleft()()
             return
         self._batcher.is_admitting = not self._actions
-        if works := self._batcher.plan():
+        if works := self._batcher.plan(self._pace.num_tokens):
             self._step(works)
 
     def _take_in(self) -> bool:
@@ -115,6 +126,7 @@ class DecodeLoop:
         return not self._is_closed
 
     def _step(self, works: list[Work]) -> None:
+        began = time.monotonic()
         try:
             chunks = self._stepper.run(works)
         except (RuntimeError, MemoryError) as error:
@@ -123,6 +135,8 @@ class DecodeLoop:
             for work in works:
                 self._end(work.sequence, BackendError(f"the model failed: {error}"))
             return
+        num_tokens = sum(work.num_tokens + len(work.draft) for work in works)
+        self._pace.observe(num_tokens, time.monotonic() - began)
         for work, chunk in zip(works, chunks, strict=True):
             if isinstance(chunk, BackendError):
                 self._end(work.sequence, chunk)

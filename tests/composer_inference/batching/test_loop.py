@@ -92,7 +92,7 @@ def test_a_step_that_fails_ends_its_requests_alone(
 def test_a_fault_of_ours_ends_all_that_wait(
     machine: Machine, loop: DecodeLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail() -> object:
+    def fail(max_tokens: int) -> object:
         raise AssertionError("an invariant")
 
     monkeypatch.setattr(machine.batcher, "plan", fail)

@@ -8,6 +8,7 @@ import torch
 from composer_inference.backends.base import GenerateChunk, GenerateRequest, SamplingParams
 from composer_inference.batching.batcher import Batcher, BatchLimits
 from composer_inference.batching.loop import DecodeLoop
+from composer_inference.batching.pace import FixedPace
 from composer_inference.batching.sequence import Sequence
 from composer_inference.batching.step import Stepper
 from composer_inference.decoder.batch import Batch, Span
@@ -153,17 +154,21 @@ class Machine:
     cache: PrefixCache
     stepper: Stepper
     batcher: Batcher
+    max_tokens: int
 
     @classmethod
-    def of(cls, decoder: Decoder, *, num_blocks: int = 64, **limits: int | bool) -> "Machine":
+    def of(
+        cls, decoder: Decoder, *, num_blocks: int = 64, max_tokens: int = 16, **limits: int | bool
+    ) -> "Machine":
         cache = PrefixCache(num_blocks=num_blocks, block_size=BLOCK_SIZE)
         stepper = Stepper(decoder, pool_of(decoder, num_blocks), ByteVocabulary())
-        values = {"max_tokens": 16, "max_sequences": 4, **limits}
-        return cls(decoder, cache, stepper, Batcher(cache, BatchLimits(**values)))  # pyright: ignore[reportArgumentType]
+        values = {"max_sequences": 4, **limits}
+        batcher = Batcher(cache, BatchLimits(**values))  # pyright: ignore[reportArgumentType]
+        return cls(decoder, cache, stepper, batcher, max_tokens)
 
     def step(self) -> int:
         """Tokens that were computed."""
-        works = self.batcher.plan()
+        works = self.batcher.plan(self.max_tokens)
         chunks = self.stepper.run(works) if works else []
         for work, chunk in zip(works, chunks, strict=True):
             work.sequence.deliver(chunk)
@@ -181,4 +186,4 @@ class Machine:
 
 
 def loop_of(machine: Machine) -> DecodeLoop:
-    return DecodeLoop(machine.stepper, machine.batcher, machine.cache)
+    return DecodeLoop(machine.stepper, machine.batcher, FixedPace(machine.max_tokens))
