@@ -9,20 +9,28 @@ from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 
 from composer_inference.api.service import Health, ModelInfo, ModelLoadError, ModelState
 from composer_inference.backends.base import (
     Backend,
     BackendError,
+    BackendStats,
     Capability,
     GenerateChunk,
     GenerateRequest,
+    Measured,
+    MissingCapabilityError,
+    RejectedRequestError,
+    Reloadable,
+    check_capabilities,
 )
 from composer_inference.endpoint import EndpointError
 from composer_inference.loader import Loader, Purpose
 from composer_inference.metrics import Metrics
 from composer_inference.priority import Priority
 from composer_inference.scheduler import Scheduler
+from composer_inference.weights.errors import CheckpointError
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +92,7 @@ class Engine:
         self, model: str, request: GenerateRequest, priority: Priority
     ) -> AsyncGenerator[GenerateChunk, None]:
         async with self._using(model) as backend:
+            check_capabilities(backend, request)
             request = replace(request, priority=priority)
             if Capability.BATCHING in backend.capabilities:
                 stream = backend.generate(request)
@@ -113,6 +122,19 @@ class Engine:
         async with self._using(model) as backend:
             return await backend.tokenize(text)
 
+    async def reload(self, model: str, path: Path) -> int:
+        async with self._using(model) as backend:
+            if not isinstance(backend, Reloadable):
+                raise MissingCapabilityError(
+                    f"{model} is computed by a backend that cannot take other weights in place"
+                )
+            if not await asyncio.to_thread(path.exists):
+                raise RejectedRequestError(f"there is no {path}")
+            try:
+                return await backend.reload(path)
+            except CheckpointError as error:
+                raise RejectedRequestError(str(error)) from error
+
     def health(self) -> Health:
         try:
             infos = self.model_infos()
@@ -128,10 +150,13 @@ class Engine:
         )
 
     def metrics(self) -> str:
+        stats = self._stats()
+        # A backend that batches keeps its requests' turns itself.
         return self._metrics.render(
-            num_running=self._scheduler.num_running,
-            num_waiting=self._scheduler.num_waiting,
+            num_running=self._scheduler.num_running + sum(s.num_running for s in stats.values()),
+            num_waiting=self._scheduler.num_waiting + sum(s.num_waiting for s in stats.values()),
             num_loaded_models=sum(slot.backend is not None for slot in self._slots.values()),
+            models=stats,
         )
 
     def drain(self) -> None:
@@ -143,6 +168,15 @@ class Engine:
         """Free every model."""
         for name in list(self._slots):
             await self._free(name)
+
+    def _stats(self) -> dict[str, BackendStats]:
+        """Of the loaded models that tell theirs."""
+        backends = {name: slot.backend for name, slot in self._slots.items()}
+        return {
+            name: backend.stats()
+            for name, backend in backends.items()
+            if isinstance(backend, Measured)
+        }
 
     def _info(self, name: str, size_bytes: int) -> ModelInfo:
         slot = self._slots.get(name)

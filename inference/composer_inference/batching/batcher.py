@@ -169,7 +169,7 @@ class Batcher:
                 return
             if self._is_computed_by_another(sequence):
                 continue  # Its prompt's beginning will be in the cache soon.
-            lease = self._cache.acquire(sequence.tokens)
+            lease = self._cache.acquire(sequence.shareable)
             if not self._reserve_whole(sequence, lease):
                 lease.release()
                 return  # Whoever comes later in order would only take what this one waits for.

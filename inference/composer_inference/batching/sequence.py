@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from composer_inference.backends.base import (
     GenerateRequest,
     Timings,
 )
+from composer_inference.batching.router_choices import RouterChoices
 from composer_inference.drafts.drafter import Drafter
 from composer_inference.kv.prefix_cache import Lease
 from composer_inference.priority import Priority
@@ -47,12 +48,18 @@ class Sequence:
     """Tokens whose keys and values are in the lease's blocks."""
     lease: Lease | None = None
     """None while it waits."""
+    num_drafted: int = 0
+    num_draft_accepted: int = 0
+    router_choices: RouterChoices | None = None
+    """None where nobody asked for them."""
     is_cancelled: bool = False
     order: int = field(default_factory=lambda: next(_order))
     clock: "SequenceClock" = field(default_factory=lambda: SequenceClock(time.monotonic))
 
     def __post_init__(self) -> None:
         self.num_prompt_tokens = len(self.tokens)
+        if self.request.return_router_choices:
+            self.router_choices = RouterChoices()
 
     @property
     def priority(self) -> Priority:
@@ -61,6 +68,12 @@ class Sequence:
     @property
     def num_decoded(self) -> int:
         return len(self.tokens) - self.num_prompt_tokens
+
+    @property
+    def shareable(self) -> list[int]:
+        """Tokens that need not be computed if others were before: none where each one's router
+        choices are asked for."""
+        return self.tokens if self.router_choices is None else []
 
     @property
     def is_prefilling(self) -> bool:
@@ -81,7 +94,10 @@ class Sequence:
 
     @property
     def timings(self) -> Timings:
-        return self.clock.timings(num_decoded=self.num_decoded)
+        timings = self.clock.timings(num_decoded=self.num_decoded)
+        return replace(
+            timings, num_drafted=self.num_drafted, num_draft_accepted=self.num_draft_accepted
+        )
 
 
 class SequenceClock:

@@ -61,9 +61,13 @@ class Stepper:
         )
         self.counts.num_steps += 1
         self.counts.num_tokens += len(batch.token_ids_T)
+        choices: list[Tensor] = []
+        wanted = any(work.sequence.router_choices is not None for work in works)
         with torch.inference_mode():
-            logits_RV = self.decoder(batch, self.pool)
+            logits_RV = self.decoder(batch, self.pool, router_choices=choices if wanted else None)
             best_R = greedy(logits_RV)
+        if choices:
+            _keep_choices(works, batch, torch.stack(choices, dim=1))
         chunks: list[GenerateChunk | BackendError] = []
         row = 0
         for work in works:
@@ -96,6 +100,8 @@ class Stepper:
         num_accepted = max(0, len(sampled) - 1)
         self.counts.num_drafted += len(work.draft)
         self.counts.num_draft_accepted += num_accepted
+        sequence.num_drafted += len(work.draft)
+        sequence.num_draft_accepted += num_accepted
         num_before = sequence.num_computed
         sequence.num_computed += work.num_tokens + num_accepted
         if was_prefilling:
@@ -168,6 +174,7 @@ class Stepper:
             finish_reason=reason,
             timings=sequence.timings,
             weights_version=self.weights_version,
+            router_choices=None if reason is None else _choices(sequence),
         )
 
     def _logprob(self, sampled: Sampled) -> TokenLogprob:
@@ -179,3 +186,20 @@ class Stepper:
             logprob=sampled.logprob,
             top=tuple((text(token_id), logprob) for token_id, logprob in sampled.top),
         )
+
+
+def _keep_choices(works: Items[Work], batch: Batch, choices_TLK: Tensor) -> None:
+    """Also of drafts that turn out wrong: the tokens in their places are computed later."""
+    sizes = [len(span.token_ids) for span in batch.spans]
+    parts = choices_TLK.split(sizes)
+    for work, span, part_TLK in zip(works, batch.spans, parts, strict=True):
+        if (kept := work.sequence.router_choices) is not None:
+            kept.add(span.num_cached, part_TLK)
+
+
+def _choices(sequence: Sequence) -> list[list[list[int]]] | None:
+    if sequence.router_choices is None:
+        return None
+    # The last decoded token is computed only if it was drafted.
+    num_tokens = len(sequence.tokens) - (sequence.num_decoded > 0)
+    return sequence.router_choices.lists(num_tokens)
