@@ -138,3 +138,15 @@ def test_weights_are_put_in_place_between_requests() -> None:
         assert len(before.token_ids) == 100
     finally:
         loop.close()
+
+
+def test_an_action_that_nobody_waits_for_any_more(loop: DecodeLoop) -> None:
+    running, later = Waited(), Waited()
+    loop.submit(sequence_of([1, 2, 3], running, max_tokens=100, ignore_eos=True))
+    assert running.first.wait(LIMIT_S)
+    done: list[str] = []
+    future = loop.when_idle(lambda: done.append("done"))
+    assert future.cancel()
+    loop.submit(sequence_of([4], later))
+    assert later.wait().is_finished
+    assert done == []
