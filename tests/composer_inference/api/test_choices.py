@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,9 @@ def test_a_client_that_leaves_ends_all(serve: Callable[..., Path], path: str, st
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(serve(loader=PlayedLoader(backend))))
         client.sendall(head.encode() + content)
+        deadline = time.monotonic() + LIMIT_S
+        while len(backend.requests) < 3:
+            assert time.monotonic() < deadline, "they are not computed together"
         assert backend.hanging.wait(LIMIT_S)
         assert not backend.closed.is_set()
     for _ in range(3):
