@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         help="of --backend torch, memory for keys and values, in 2^20 bytes "
-        "(default: 0, a quarter of what is free)",
+        "(default: 0, on a GPU four fifths of what is free, on a CPU 8 contexts or a quarter of it)",
     )
     parser.add_argument(
         "--step-tokens",

@@ -31,7 +31,7 @@ from composer_inference.batching.loop import DecodeLoop
 from composer_inference.batching.pace import FixedPace, Pace
 from composer_inference.batching.sequence import Sequence as Decoding
 from composer_inference.batching.step import Stepper
-from composer_inference.decoder.config import MoEConfig
+from composer_inference.decoder.config import ConfigReader, MoEConfig
 from composer_inference.decoder.model import Decoder
 from composer_inference.drafts.drafter import Drafter, Drafts
 from composer_inference.kv.pool import KVPool
@@ -47,6 +47,8 @@ logger = logging.getLogger(__name__)
 
 BLOCK_SIZE = 16
 """Tokens of a cache block, which is what two prompts share at least."""
+NUM_CONTEXTS = 8
+"""Contexts that a CPU's memory for keys and values holds, where there is as much."""
 _DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -66,7 +68,8 @@ class TorchDecoderConfig:
     """Format of a mixture's experts: `mxfp8`, `dense` (the dtype), or `auto`: MXFP8 on a GPU, as stored
     on a CPU."""
     cache_bytes: int = 0
-    """Memory for keys and values; 0: a quarter of what is free, one context at least."""
+    """Memory for keys and values, one context at least. 0: on a GPU four fifths of what is free there, on
+    a CPU `NUM_CONTEXTS` contexts or a quarter of what is free."""
     step_tokens: int = 0
     """Tokens of a step at most, but for drafts; 0: as many as take `pace.STEP_S`."""
     max_sequences: int = 0
@@ -86,7 +89,7 @@ class TorchDecoderBackend:
         wants_mxfp8 = config.experts == "mxfp8" or (config.experts == "auto" and not is_cpu)
         checkpoint = open_checkpoint(config.path)
         self._vocabulary: Vocabulary = read_vocabulary(
-            config.path, num_embeddings=int(checkpoint.config["vocab_size"])
+            config.path, num_embeddings=ConfigReader(checkpoint.config).integer("vocab_size")
         )
         decoder = load_decoder(
             checkpoint, dtype=dtype, device=device, experts="mxfp8" if wants_mxfp8 else None
@@ -283,9 +286,10 @@ def _num_blocks(
     block_bytes = KVPool.block_bytes(decoder.cache_shapes, block_size=BLOCK_SIZE, dtype=dtype)
     least = -(-context_tokens // BLOCK_SIZE)
     if not config.cache_bytes:
-        is_cpu = _device(config.device).type == "cpu"
-        free = psutil.virtual_memory().available if is_cpu else torch.cuda.mem_get_info()[0]
-        return max(least, free // 4 // block_bytes)
+        if _device(config.device).type == "cuda":
+            return max(least, int(0.8 * torch.cuda.mem_get_info()[0]) // block_bytes)
+        fitting = psutil.virtual_memory().available // 4 // block_bytes
+        return max(least, min(fitting, NUM_CONTEXTS * least))
     num_blocks = config.cache_bytes // block_bytes
     if num_blocks < least:
         raise BackendError(
