@@ -20,5 +20,6 @@ class RouterChoices:
         device."""
         found: dict[int, list[list[int]]] = {}
         for position, ids_TLK in self._parts:
-            found.update(enumerate(ids_TLK.tolist(), position))
+            lists: list[list[list[int]]] = ids_TLK.numpy(force=True).tolist()
+            found.update(enumerate(lists, position))
         return [found[position] for position in range(num_tokens)]

@@ -190,11 +190,12 @@ class Stepper:
 
 def _keep_choices(works: Items[Work], batch: Batch, choices_TLK: Tensor) -> None:
     """Also of drafts that turn out wrong: the tokens in their places are computed later."""
-    sizes = [len(span.token_ids) for span in batch.spans]
-    parts = choices_TLK.split(sizes)
-    for work, span, part_TLK in zip(works, batch.spans, parts, strict=True):
+    start = 0
+    for work, span in zip(works, batch.spans, strict=True):
+        end = start + len(span.token_ids)
         if (kept := work.sequence.router_choices) is not None:
-            kept.add(span.num_cached, part_TLK)
+            kept.add(span.num_cached, choices_TLK[start:end])
+        start = end
 
 
 def _choices(sequence: Sequence) -> list[list[list[int]]] | None:

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float32
 from torch import Tensor
 
 from composer_inference.backends.base import RejectedRequestError, SamplingParams
+from composer_inference.sampling.count_penalties import CountPenalties
 from composer_inference.sampling.drawing import Floats, checked_max, draw, kth_largest
 from composer_inference.sampling.penalties import RepetitionPenalty
 
@@ -44,16 +45,12 @@ class TokenSampler:
             )
         self._params = params
         self._seed = secrets.randbits(64) if params.seed is None else params.seed % 2**64
-        self._penalty = (
-            RepetitionPenalty(params.repeat_penalty, prompt_ids, vocab_size)
-            if params.repeat_penalty != 1
-            else None
-        )
+        self._penalties = _penalties(params, prompt_ids, vocab_size)
 
     @property
     def is_plain_greedy(self) -> bool:
         """Whether its token is the largest logit and nothing else is asked for: `greedy` will do."""
-        return self._is_greedy and self._penalty is None and self._params.num_logprobs == 0
+        return self._is_greedy and not self._penalties and self._params.num_logprobs == 0
 
     @property
     def _is_greedy(self) -> bool:
@@ -66,15 +63,15 @@ class TokenSampler:
         mask: Bool[Tensor, " V"] | None = None,
     ) -> Sampled:
         """The token at `position` of prompt and answer, counted from 0, on any device. `mask` is True
-        where a token is allowed. With a repetition penalty, positions are asked for in turn; one may go
+        where a token is allowed. With penalties, positions are asked for in turn; one may go
         back to an earlier one, and what was drawn from there on is forgotten.
 
         Raises: NoTokenError for logits that are NaN or infinite, or a mask that allows none.
         """
         own_V: Floats = logits_V.numpy(force=True)
         changed_V = own_V
-        if self._penalty is not None:
-            changed_V = self._penalty.applied(changed_V, position)
+        for penalty in self._penalties:
+            changed_V = penalty.applied(changed_V, position)
         if mask is not None:
             changed_V = np.where(mask.numpy(force=True), changed_V, np.float32(-np.inf))
         token_id = (
@@ -82,8 +79,8 @@ class TokenSampler:
             if self._is_greedy
             else draw(changed_V, self._params, _uniform(self._seed, position))
         )
-        if self._penalty is not None:
-            self._penalty.observe(token_id)
+        for penalty in self._penalties:
+            penalty.observe(token_id)
         return self._reported(own_V, token_id)
 
     def _reported(self, logits_V: Floats, token_id: int) -> Sampled:
@@ -99,6 +96,25 @@ class TokenSampler:
             logprob=float(logits_V[token_id]) - total,
             top=tuple((int(each), float(logits_V[each]) - total) for each in likeliest),
         )
+
+
+def _penalties(
+    params: SamplingParams, prompt_ids: Sequence[int], vocab_size: int
+) -> list[RepetitionPenalty | CountPenalties]:
+    """In the order in which they change the logits."""
+    found: list[RepetitionPenalty | CountPenalties] = []
+    if params.repeat_penalty != 1:
+        found.append(RepetitionPenalty(params.repeat_penalty, prompt_ids, vocab_size))
+    if params.frequency_penalty or params.presence_penalty:
+        found.append(
+            CountPenalties(
+                frequency=params.frequency_penalty,
+                presence=params.presence_penalty,
+                num_prompt_tokens=len(prompt_ids),
+                vocab_size=vocab_size,
+            )
+        )
+    return found
 
 
 def greedy(logits_RV: Float32[Tensor, "R V"]) -> list[int | None]:
