@@ -129,6 +129,7 @@ class TorchDecoderBackend:
             Capability.BATCHING,
             Capability.GRAMMAR,
             Capability.LOGPROBS,
+            Capability.COUNT_PENALTIES,
             Capability.RELOAD,
         }
         return frozenset(found | {Capability.ROUTER_CHOICES} if self._has_router else found)
