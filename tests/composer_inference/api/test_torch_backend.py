@@ -203,3 +203,14 @@ async def test_metrics_of_the_model(
     assert int(blocks["held"]) == 0
     assert int(blocks["cached"]) == (body["usage"]["total_tokens"] - 1) // 16
     assert int(blocks["free"]) > int(blocks["cached"])
+
+
+async def test_what_was_said_is_penalised(http: httpx.AsyncClient):
+    plain = await complete(http, max_tokens=40, return_token_ids=True)
+    said = set(plain["choices"][0]["token_ids"])
+    fields = {"frequency_penalty": 2, "presence_penalty": 2}
+    varied = await complete(http, max_tokens=40, return_token_ids=True, **fields)
+    assert len(set(varied["choices"][0]["token_ids"])) > len(said)
+    prediction = {"type": "content", "content": plain["choices"][0]["text"]}
+    drafted = await complete(http, max_tokens=40, prediction=prediction, **fields)
+    assert drafted["choices"][0]["text"] == varied["choices"][0]["text"]
