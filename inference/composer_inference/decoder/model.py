@@ -18,6 +18,7 @@ from composer_inference.decoder.layers.block import Block
 from composer_inference.decoder.layers.linear import Linear
 from composer_inference.decoder.layers.moe import StoredFormat
 from composer_inference.decoder.layers.norm import RMSNorm
+from composer_inference.decoder.layers.packed import pack, packed_linear
 from composer_inference.decoder.layers.step import Step
 from composer_inference.decoder.rope import Rope
 from composer_inference.kv.pool import CacheShape, KVPool
@@ -41,6 +42,7 @@ class Decoder(nn.Module):
         self.output = None
         if not config.tie_embeddings:
             self.output = Linear(config.model_dim, config.vocab_size, dtype=dtype)
+        self._packed_output: Tensor | None = None
         self._rope = Rope(config.rope)
 
     @property
@@ -70,5 +72,26 @@ class Decoder(nn.Module):
         for block in self.blocks:
             x_TD = block(x_TD, step)
         x_RD = self.norm(x_TD[batch.logits_rows_R])
-        weight = self.embedding if self.output is None else self.output.weight
-        return functional.linear(x_RD, weight).float()
+        return self._logits(x_RD).float()
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether weights are kept in the layout of `layers.packed`."""
+        return self._packed_output is not None or (
+            self.output is not None and self.output.is_packed
+        )
+
+    def pack(self) -> None:
+        """Keep a copy of tied embeddings in the layout of `layers.packed`, for the output."""
+        if self.output is None:
+            self._packed_output = pack(self.embedding)
+
+    def unpack(self) -> None:
+        self._packed_output = None
+
+    def _logits(self, x_RD: Tensor) -> Tensor:
+        if self.output is not None:
+            return self.output(x_RD)
+        if self._packed_output is not None:
+            return packed_linear(x_RD, self._packed_output, None)
+        return functional.linear(x_RD, self.embedding)

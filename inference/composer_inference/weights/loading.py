@@ -13,6 +13,7 @@ from composer_inference.decoder.families.names import is_unused, layer_prefix, t
 from composer_inference.decoder.families.registry import family_of
 from composer_inference.decoder.layers.linear import Linear
 from composer_inference.decoder.layers.moe import Experts, StoredFormat
+from composer_inference.decoder.layers.packed import can_pack
 from composer_inference.decoder.model import Decoder
 from composer_inference.weights.checkpoint import Checkpoint
 from composer_inference.weights.errors import CheckpointError
@@ -28,9 +29,12 @@ def load_decoder(
     dtype: torch.dtype,
     device: torch.device,
     experts: ExpertFormat | None = None,
+    trainable: bool = False,
 ) -> Decoder:
     """`dtype`: bf16 or f32, of all but the routers, which are f32, and the experts. `experts`: their
-    format; None: MXFP8 or MXFP4 where the checkpoint has them so, else `dtype`.
+    format; None: MXFP8 or MXFP4 where the checkpoint has them so, else `dtype`. `trainable`: all
+    parameters take gradients, for which experts must be bf16 or f32; else weights on a CPU are kept
+    in the layout that its products read fastest.
 
     Raises: CheckpointError for a family or a configuration that is not supported, and for a tensor
     that is missing, of another shape, or not the model's; found before any tensor is read.
@@ -41,8 +45,8 @@ def load_decoder(
         decoder = Decoder(config, dtype=dtype, experts=experts or stored)
     _check(decoder, family, checkpoint)
     decoder.to_empty(device=device)
-    _fill(decoder, family, checkpoint)
-    return decoder.requires_grad_(False)
+    _fill(decoder, family, checkpoint, packed=not trainable and can_pack(dtype, device))
+    return decoder.requires_grad_(trainable)
 
 
 def reload_decoder(decoder: Decoder, checkpoint: Checkpoint) -> None:
@@ -57,7 +61,7 @@ def reload_decoder(decoder: Decoder, checkpoint: Checkpoint) -> None:
             "config.json describes another model than the one that is loaded; load it anew"
         )
     _check(decoder, family, checkpoint)
-    _fill(decoder, family, checkpoint)
+    _fill(decoder, family, checkpoint, packed=decoder.is_packed)
 
 
 class _Part(Protocol):
@@ -74,19 +78,30 @@ class _Part(Protocol):
 class _Stacked:
     """Tensors that make one parameter, stacked by rows."""
 
-    parameter: Tensor
+    module: nn.Module
+    parameter: str
     names: tuple[str, ...]
     rows: tuple[int, ...]
 
     def expected(self, checkpoint: Checkpoint) -> Iterator[tuple[str, tuple[int, ...]]]:
         for name, num_rows in zip(self.names, self.rows, strict=True):
-            yield name, (num_rows, *self.parameter.shape[1:])
+            yield name, (num_rows, *self._target.shape[1:])
 
     def fill(self, checkpoint: Checkpoint) -> None:
-        first = 0
+        target, first = self._target, 0
         for name, num_rows in zip(self.names, self.rows, strict=True):
-            self.parameter.detach()[first : first + num_rows] = checkpoint.tensor(name)
+            target[first : first + num_rows] = checkpoint.tensor(name)
             first += num_rows
+
+    @property
+    def packable(self) -> Linear | Decoder | None:
+        """The module, if it keeps this parameter in the layout of `layers.packed`."""
+        is_matrix = self.parameter in ("weight", "embedding")
+        return self.module if is_matrix and isinstance(self.module, Linear | Decoder) else None
+
+    @property
+    def _target(self) -> Tensor:
+        return self.module.get_parameter(self.parameter).detach()
 
 
 def _read_config(checkpoint: Checkpoint) -> tuple[Family, DecoderConfig]:
@@ -112,9 +127,14 @@ def _parts(decoder: Decoder, family: Family) -> list[_Part]:
     return [*_stacked(decoder, family), *_experts(decoder, family)]
 
 
-def _fill(decoder: Decoder, family: Family, checkpoint: Checkpoint) -> None:
+def _fill(decoder: Decoder, family: Family, checkpoint: Checkpoint, *, packed: bool) -> None:
     for part in _parts(decoder, family):
-        part.fill(checkpoint)
+        if packed and isinstance(part, _Stacked) and part.packable is not None:
+            part.packable.unpack()
+            part.fill(checkpoint)
+            part.packable.pack()
+        else:
+            part.fill(checkpoint)
 
 
 def _check(decoder: Decoder, family: Family, checkpoint: Checkpoint) -> None:
@@ -146,7 +166,7 @@ def _stacked(decoder: Decoder, family: Family) -> Iterator[_Stacked]:
             if isinstance(module, Experts) and not name.endswith("_bias"):
                 continue
             rows = module.out_dims if isinstance(module, Linear) else (parameter.shape[0],)
-            yield _Stacked(parameter, tensor_names(full, family.modules), rows)
+            yield _Stacked(module, name, tensor_names(full, family.modules), rows)
 
 
 def _experts(decoder: Decoder, family: Family) -> Iterator[SeparateExperts | FusedExperts]:

@@ -137,3 +137,4 @@ def test_gradients_of_a_prefill(rule: AttentionRule) -> None:
     ours = torch.autograd.grad((sequences.attend(rule, pad_decodes=False) * weights).sum(), inputs)
     theirs = torch.autograd.grad((sequences.expected(rule) * weights).sum(), inputs)
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+    assert not any(kept.requires_grad for kept in sequences.pool.read_slots(1, slice(0, 4)))

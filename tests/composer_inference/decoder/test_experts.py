@@ -153,7 +153,7 @@ def test_router_choices(qwen: tuple[Any, MemoryCheckpoint], tmp_path: Path) -> N
 
 def test_gradients_reach_every_parameter(qwen: tuple[Any, MemoryCheckpoint]) -> None:
     reference, checkpoint = qwen
-    decoder = load(checkpoint).requires_grad_()
+    decoder = load(checkpoint, trainable=True)
     batch = Batch.of([prefill(TOKENS, range(4))], block_size=4, device=CPU)
     loss = torch.nn.functional.cross_entropy(
         decoder(batch, make_pool(decoder))[:-1], torch.tensor(TOKENS[1:])

@@ -99,10 +99,18 @@ def test_dtypes(checkpoint: MemoryCheckpoint) -> None:
     assert f32 == {f"blocks.{layer}.feed_forward.router.weight" for layer in (1, 2)}
     assert set(dtypes.values()) == {torch.float32, torch.bfloat16}
     assert not any(parameter.requires_grad for parameter in decoder.parameters())
+    assert all(
+        parameter.requires_grad for parameter in load(checkpoint, trainable=True).parameters()
+    )
 
 
-def test_reload_changes_the_values_in_place(checkpoint: MemoryCheckpoint) -> None:
-    decoder = load(checkpoint, experts="mxfp8")
+@pytest.mark.parametrize("trainable", [False, True], ids=["packed", "plain"])
+@pytest.mark.parametrize("tied", [False, True], ids=["output", "tied"])
+def test_reload(checkpoint: MemoryCheckpoint, trainable: bool, tied: bool) -> None:
+    if tied:
+        checkpoint.config["tie_word_embeddings"] = True
+    decoder = load(checkpoint, trainable=trainable)
+    assert decoder.is_packed != trainable
     places = {name: parameter.data_ptr() for name, parameter in decoder.named_parameters()}
     other = MemoryCheckpoint(
         checkpoint.config,
@@ -112,14 +120,30 @@ def test_reload_changes_the_values_in_place(checkpoint: MemoryCheckpoint) -> Non
     before = run(decoder, make_pool(decoder), prefill(tokens, range(3)))[0]
     reload_decoder(decoder, other)
     after = run(decoder, make_pool(decoder), prefill(tokens, range(3)))[0]
-    anew = load(other, experts="mxfp8")
+    anew = load(other, trainable=trainable)
+    assert anew.is_packed == decoder.is_packed
     assert torch.equal(after, run(anew, make_pool(anew), prefill(tokens, range(3)))[0])
     assert not torch.equal(after, before)
+    torch.testing.assert_close(
+        after,
+        run(plain := load(other, trainable=True), make_pool(plain), prefill(tokens, range(3)))[0],
+    )
     assert places == {name: parameter.data_ptr() for name, parameter in decoder.named_parameters()}
 
 
+def test_reload_of_mxfp8(checkpoint: MemoryCheckpoint) -> None:
+    decoder = load(checkpoint, experts="mxfp8")
+    doubled = {name: 2 * tensor for name, tensor in checkpoint.tensors.items()}
+    reload_decoder(decoder, MemoryCheckpoint(checkpoint.config, doubled))
+    codes = "blocks.1.feed_forward.experts.down_codes"
+    scales = "blocks.1.feed_forward.experts.down_scales"
+    anew = load(checkpoint, experts="mxfp8")
+    assert torch.equal(decoder.get_parameter(codes).float(), anew.get_parameter(codes).float())
+    assert torch.equal(decoder.get_parameter(scales), anew.get_parameter(scales) + 1)
+
+
 def test_reload_of_another_model_changes_nothing(checkpoint: MemoryCheckpoint) -> None:
-    decoder = load(checkpoint)
+    decoder = load(checkpoint, trainable=True)
     values = [parameter.clone() for parameter in decoder.parameters()]
     with pytest.raises(CheckpointError, match="another model"):
         reload_decoder(decoder, MemoryCheckpoint({**checkpoint.config, "rms_norm_eps": 1e-3}, {}))

@@ -195,6 +195,15 @@ def test_chunked_prefill_then_decode(pair: Pair, blocks: list[int]) -> None:
     same(torch.cat(logits), pair.expected(TOKENS))
 
 
+def test_no_logits_wanted(pair: Pair) -> None:
+    pool = make_pool(pair.decoder)
+    span = Span(token_ids=TOKENS[:20], num_cached=0, blocks=SHUFFLED, num_logits=0)
+    (none,) = run(pair.decoder, pool, span)
+    assert none.shape == (0, VOCAB)
+    span = Span(token_ids=TOKENS[20:], num_cached=20, blocks=SHUFFLED, num_logits=2)
+    same(run(pair.decoder, pool, span)[0], pair.expected(TOKENS)[-2:])
+
+
 def test_batch_of_unequal_lengths(pair: Pair) -> None:
     pool = make_pool(pair.decoder)
     texts = [TOKENS[:9], TOKENS[3:26], TOKENS[20:23], TOKENS[7:20]]

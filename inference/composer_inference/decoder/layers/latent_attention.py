@@ -23,6 +23,14 @@ _NORM_EPS = 1e-6
 """Of the latents' norms, in all published models, whatever `rms_norm_eps` says."""
 
 
+class LatentUp(nn.Module):
+    """Of keys and values, each head's in turn; used by its parts."""
+
+    def __init__(self, latent_dim: int, up_dim: int, *, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(up_dim, latent_dim, dtype=dtype))
+
+
 class LatentAttention(nn.Module):
     def __init__(
         self, layer: int, model_dim: int, config: LatentAttentionConfig, *, dtype: torch.dtype
@@ -42,11 +50,8 @@ class LatentAttention(nn.Module):
             model_dim, config.latent_dim + config.rope_dim, bias=config.bias, dtype=dtype
         )
         self.latent_norm = RMSNorm(config.latent_dim, _NORM_EPS, dtype=dtype)
-        self.latent_up = Linear(
-            config.latent_dim,
-            config.num_heads * (config.nope_dim + config.value_dim),
-            dtype=dtype,
-        )
+        up_dim = config.num_heads * (config.nope_dim + config.value_dim)
+        self.latent_up = LatentUp(config.latent_dim, up_dim, dtype=dtype)
         self.output = Linear(
             config.num_heads * config.value_dim, model_dim, bias=config.bias, dtype=dtype
         )
