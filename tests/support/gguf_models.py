@@ -34,10 +34,11 @@ def write_gguf(
     latent_split: bool = True,
     extra: Mapping[str, Tensor] | None = None,
     tokens: int = 0,
+    control: bool = True,
 ) -> None:
     """Matrices with whole blocks become `kind`, everything else float32. `latent_split`: DeepSeek's
     newer form. `extra`: tensors by their GGUF names. `tokens`: of a byte-level vocabulary, without
-    merges."""
+    merges; all but three are `control` tokens, or text."""
     architecture = ARCHITECTURES[config["model_type"]]
     writer = gguf.GGUFWriter(path, architecture)
     _write_metadata(writer, config, latent_split)
@@ -46,7 +47,7 @@ def write_gguf(
         writer.add_tokenizer_pre("qwen2")
         words = ["a", "b", "ab", *(f"<{number}>" for number in range(tokens - 3))]
         writer.add_token_list(words)
-        writer.add_token_types([1] * 3 + [3] * (tokens - 3))
+        writer.add_token_types([1] * 3 + [3 if control else 1] * (tokens - 3))
         writer.add_token_merges(["a b"])
     converted = _converted(config, tensors, latent_split) | dict(extra or {})
     for name, tensor in converted.items():
