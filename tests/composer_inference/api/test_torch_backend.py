@@ -148,7 +148,8 @@ async def test_weights_are_replaced(
 ):
     from safetensors.torch import load_file, save_file
 
-    before = await complete(http)
+    long = PROMPT * 3
+    before = await complete(http, prompt=long)
     assert before["composer"] == {"weights_version": 0}
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     file = tmp_path / "model.safetensors"
@@ -160,7 +161,7 @@ async def test_weights_are_replaced(
     reloaded = await http.post("/v1/composer/reload", json={"path": str(tmp_path)})
     assert (reloaded.status_code, reloaded.json()) == (200, {"weights_version": 1})
     assert (await running)["usage"]["completion_tokens"] == 100
-    after = await complete(http)
+    after = await complete(http, prompt=long)
     assert after["composer"] == {"weights_version": 1}
     assert after["choices"][0]["text"] != before["choices"][0]["text"]
     assert after["usage"]["prompt_tokens_details"] == {"cached_tokens": 0}
@@ -169,7 +170,8 @@ async def test_weights_are_replaced(
         refused = await http.post("/v1/composer/reload", json={"path": str(path)})
         assert refused.status_code == 400
         assert says in refused.json()["error"]["message"]
-    again = await complete(http)
+    again = await complete(http, prompt=long)
+    assert again["usage"]["prompt_tokens_details"]["cached_tokens"] >= 16
     assert again["composer"] == {"weights_version": 1}
     assert again["choices"][0]["text"] == after["choices"][0]["text"]
 
