@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 
-from composer_inference.decoder.config import ConfigReader
+from composer_inference.decoder.config import (
+    AttentionConfig,
+    ConfigReader,
+    MLPConfig,
+    MoEConfig,
+)
 from composer_inference.decoder.families.registry import family_of
 
 SIZES: dict[str, Any] = {
@@ -56,3 +61,18 @@ def test_yarn_reaches_further() -> None:
     yarn = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128}
     values = {**SIZES, "model_type": "qwen2", "rope_scaling": yarn}
     assert family_of(values).read_config(ConfigReader(values)).max_positions == 512
+
+
+def test_older_files_say_windows_by_layer() -> None:
+    windows = {"use_sliding_window": True, "max_window_layers": 1, "layer_types": None}
+    values = {**SIZES, "model_type": "qwen2", **windows}
+    layers = family_of(values).read_config(ConfigReader(values)).layers
+    attention = [layer.attention for layer in layers]
+    assert all(isinstance(each, AttentionConfig) for each in attention)
+    assert [getattr(each, "sliding_window") for each in attention] == [None, 32]  # noqa: B009
+
+
+def test_experts_in_every_second_layer() -> None:
+    values = {**SIZES, "model_type": "qwen3_moe", "decoder_sparse_step": 2}
+    layers = family_of(values).read_config(ConfigReader(values)).layers
+    assert [type(layer.feed_forward) for layer in layers] == [MLPConfig, MoEConfig]
