@@ -15,6 +15,7 @@ from composer_inference.api.service import Health, ModelInfo, ModelLoadError, Mo
 from composer_inference.backends.base import (
     Backend,
     BackendError,
+    BackendLostError,
     BackendStats,
     Capability,
     GenerateChunk,
@@ -98,10 +99,14 @@ class Engine:
                 stream = backend.generate(request)
             else:
                 stream = self._scheduler.generate(backend, request, priority)
-            async with aclosing(stream) as chunks, self._metrics.request(priority) as observe:
-                async for chunk in chunks:
-                    observe(chunk)
-                    yield chunk
+            try:
+                async with aclosing(stream) as chunks, self._metrics.request(priority) as observe:
+                    async for chunk in chunks:
+                        observe(chunk)
+                        yield chunk
+            except BackendLostError:
+                await self._forget(backend)
+                raise
 
     async def embed(
         self, model: str, texts: Sequence[str], priority: Priority
@@ -132,6 +137,9 @@ class Engine:
                 raise RejectedRequestError(f"there is no {path}")
             try:
                 return await backend.reload(path)
+            except BackendLostError:
+                await self._forget(backend)
+                raise
             except CheckpointError as error:
                 raise RejectedRequestError(str(error)) from error
 
@@ -248,6 +256,11 @@ class Engine:
         resting = [(slot.last_used, name) for name, slot in alike.items() if slot.num_users == 0]
         if len(alike) >= MAX_LOADED[purpose] and resting:
             await self._free(min(resting)[1])
+
+    async def _forget(self, lost: Backend) -> None:
+        """Whoever asks next has the model loaded anew."""
+        for name in [name for name, slot in self._slots.items() if slot.backend is lost]:
+            await self._free(name)
 
     async def _free(self, name: str) -> None:
         slot = self._slots.pop(name)

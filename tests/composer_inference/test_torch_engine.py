@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from composer_inference.api.app import create_app
+from composer_inference.batching.batcher import Batcher
 from composer_inference.engine import Engine
 from composer_inference.torch_loader import DecoderOptions, TorchLoader
 from tests.support.vocabularies import byte_level_folder
@@ -106,6 +107,21 @@ async def test_the_same_seed_gives_the_same_text_whatever_else_is_computed(
     )
     assert beside[0].json()["choices"][0]["text"] == alone.json()["choices"][0]["text"]
     assert len({answer.json()["choices"][0]["text"] for answer in beside}) > 1
+
+
+async def test_a_decoder_that_failed_is_loaded_anew(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Batcher, max_tokens: int) -> object:
+        raise AssertionError("an invariant")
+
+    whole = await complete(http)
+    with monkeypatch.context() as patch:
+        patch.setattr(Batcher, "plan", fail)
+        answer = await complete(http)
+        assert answer.status_code == 500
+        assert "an invariant" in answer.json()["error"]["message"]
+    assert (await complete(http)).json()["choices"] == whole.json()["choices"]
 
 
 def truncate(folder: Path) -> None:

@@ -159,6 +159,10 @@ class BackendError(Exception):
     """The backend refused or failed a request; the message is the backend's own."""
 
 
+class BackendLostError(BackendError):
+    """The model cannot be computed any longer; whoever asks next has it loaded anew."""
+
+
 class RejectedRequestError(BackendError):
     """The request itself is at fault, such as a grammar that cannot be parsed."""
 

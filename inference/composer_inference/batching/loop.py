@@ -10,9 +10,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
-from composer_inference.backends.base import BackendError
+from composer_inference.backends.base import BackendError, BackendLostError
 from composer_inference.batching.batcher import Batcher, Work
 from composer_inference.batching.pace import Pace
 from composer_inference.batching.sequence import Sequence
@@ -23,8 +23,28 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class LoopClosedError(BackendError):
-    """The model has been freed; ask again, and it is loaded anew."""
+class LoopClosedError(BackendLostError):
+    """The thread has ended."""
+
+
+class _Action(Generic[T]):
+    """What somebody wants done between two steps."""
+
+    def __init__(self, action: Callable[[], T]) -> None:
+        self._action = action
+        self.future: Future[T] = Future()
+
+    def run(self) -> None:
+        if not self.future.set_running_or_notify_cancel():
+            return  # Whoever wanted it has gone.
+        try:
+            self.future.set_result(self._action())
+        except Exception as error:  # Carried over to whoever waits for it.
+            self.future.set_exception(error)
+
+    def refuse(self, error: Exception) -> None:
+        if self.future.set_running_or_notify_cancel():
+            self.future.set_exception(error)
 
 
 class DecodeLoop:
@@ -36,7 +56,7 @@ class DecodeLoop:
         self._pace = pace
         self._changed = threading.Condition()
         self._arrived: deque[Sequence] = deque()
-        self._actions: deque[Callable[[], None]] = deque()
+        self._actions: deque[_Action[Any]] = deque()
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="decode", daemon=True)
         self._thread.start()
@@ -66,22 +86,13 @@ class DecodeLoop:
     def when_idle(self, action: Callable[[], T]) -> "Future[T]":
         """Runs `action` in the loop's thread once what runs has ended; what waits goes on after it.
         Raises: LoopClosedError."""
-        future: Future[T] = Future()
-
-        def act() -> None:
-            if not future.set_running_or_notify_cancel():
-                return  # Whoever wanted it has gone.
-            try:
-                future.set_result(action())
-            except Exception as error:  # Carried over to whoever waits for it.
-                future.set_exception(error)
-
+        wanted: _Action[T] = _Action(action)
         with self._changed:
             if self._is_closed:
                 raise LoopClosedError("the model is being freed")
-            self._actions.append(act)
+            self._actions.append(wanted)
             self._changed.notify()
-        return future
+        return wanted.future
 
     def close(self) -> None:
         """Ends the sequences that are left with LoopClosedError. Returns when the thread has ended."""
@@ -100,13 +111,14 @@ class DecodeLoop:
             error = LoopClosedError(f"the decoder failed: {failure!r}; the engine's log says where")
         with self._changed:
             self._is_closed = True
-            left = (*self._arrived, *self._batcher.sequences)
-        for sequence in left:
+        for wanted in self._actions:
+            wanted.refuse(error)
+        for sequence in (*self._arrived, *self._batcher.sequences):
             self._end(sequence, error)
 
     def _advance(self) -> None:
         if self._actions and not self._batcher.running:
-            self._actions.popleft()()
+            self._actions.popleft().run()
             return
         self._batcher.is_admitting = not self._actions
         if works := self._batcher.plan(self._pace.num_tokens):

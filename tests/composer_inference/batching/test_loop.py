@@ -103,6 +103,17 @@ def test_a_fault_of_ours_ends_all_that_wait(
         loop.submit(sequence_of([1, 2], Waited()))
 
 
+def test_closing_refuses_what_is_still_wanted(machine: Machine) -> None:
+    loop = loop_of(machine)
+    received = Waited()
+    loop.submit(sequence_of([1, 2], received, max_tokens=400, ignore_eos=True))
+    assert received.first.wait(LIMIT_S)
+    wanted = loop.when_idle(lambda: 1)
+    loop.close()
+    with pytest.raises(LoopClosedError):
+        wanted.result(LIMIT_S)
+
+
 def test_closing_ends_what_is_left(machine: Machine) -> None:
     loop = loop_of(machine)
     received = Waited()
