@@ -5,7 +5,7 @@ Hugging Face checkpoint has. Quantised tensors come dequantised, one expert at a
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +51,15 @@ class GgufCheckpoint:
             raise CheckpointError(
                 f"{error}; it was converted badly, take another file of this model"
             ) from error
+        self._shapes = {name: source.shape for name, source in self._sources.items()}
 
     @property
     def config(self) -> Mapping[str, Any]:
         return self._config
 
-    @cached_property
+    @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        return {name: source.shape for name, source in self._sources.items()}
+        return self._shapes
 
     def dtype(self, name: str) -> torch.dtype:
         return self._source(name).dtype

@@ -7,7 +7,6 @@ anything is loaded. Tensors are mapped when asked for, shard by shard.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -54,15 +53,16 @@ class SafetensorsCheckpoint:
     def __init__(self, folder: Path):
         self._config = read_object(folder / CONFIG)
         self._entries = _read_entries(folder)
+        self._shapes = {name: entry.shape for name, entry in self._entries.items()}
         self._shards: dict[Path, Any] = {}
 
     @property
     def config(self) -> Mapping[str, Any]:
         return self._config
 
-    @cached_property
+    @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        return {name: entry.shape for name, entry in self._entries.items()}
+        return self._shapes
 
     def file(self, name: str) -> Path:
         """The one that holds this tensor.

@@ -52,6 +52,11 @@ def same(left: Tensor, right: Tensor) -> bool:
     return left.dtype == right.dtype and left.shape == right.shape and torch.equal(*as_bytes)
 
 
+def parameters_of(decoder: Decoder) -> dict[str, Tensor]:
+    """But for matrices that are kept in a processor's own layout."""
+    return {name: tensor for name, tensor in decoder.named_parameters() if not tensor.is_meta}
+
+
 @pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("kind", MIXTURES)
 def test_stored_is_what_loading_would_quantise(
@@ -64,9 +69,9 @@ def test_stored_is_what_loading_would_quantise(
         source / "model.safetensors",
     )
     quantize_checkpoint(source, tmp_path / "target", on_bytes=ignore)
-    while_loading = dict(load(source, experts="mxfp8").named_parameters())
+    while_loading = parameters_of(load(source, experts="mxfp8"))
     for experts in ("mxfp8", None):
-        from_file = dict(load(tmp_path / "target", experts=experts).named_parameters())
+        from_file = parameters_of(load(tmp_path / "target", experts=experts))
         assert from_file.keys() == while_loading.keys()
         assert any(tensor.dtype == torch.float8_e4m3fn for tensor in from_file.values())
         for name, tensor in from_file.items():
