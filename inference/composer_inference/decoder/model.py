@@ -20,6 +20,7 @@ from composer_inference.decoder.layers.moe import StoredFormat
 from composer_inference.decoder.layers.norm import RMSNorm
 from composer_inference.decoder.layers.packed import pack, packed_linear
 from composer_inference.decoder.layers.step import Step
+from composer_inference.decoder.parallel.shard import Parallel
 from composer_inference.decoder.rope import Rope
 from composer_inference.kv.pool import CacheShape, KVPool
 
@@ -28,14 +29,24 @@ class Decoder(nn.Module):
     """Without values: `load_decoder` makes it on the meta device and fills it."""
 
     def __init__(
-        self, config: DecoderConfig, *, dtype: torch.dtype, experts: StoredFormat = "bf16"
+        self,
+        config: DecoderConfig,
+        *,
+        dtype: torch.dtype,
+        experts: StoredFormat = "bf16",
+        parallel: Parallel | None = None,
     ) -> None:
-        """`experts`: what their weights are kept in, where there are any."""
+        """`experts`: what their weights are kept in, where there are any. `parallel`: the part of the
+        model that is computed here; None: all.
+
+        Raises: ParallelError for a model that cannot be shared out so.
+        """
         super().__init__()
         self.config = config
+        self.parallel = parallel or Parallel()
         self.embedding = nn.Parameter(torch.empty(config.vocab_size, config.model_dim, dtype=dtype))
         self.blocks = nn.ModuleList(
-            Block(layer, config, dtype=dtype, experts=experts)
+            Block(layer, config, dtype=dtype, experts=experts, parallel=self.parallel)
             for layer in range(len(config.layers))
         )
         self.norm = RMSNorm(config.model_dim, config.norm_eps, dtype=dtype)
@@ -47,7 +58,7 @@ class Decoder(nn.Module):
 
     @property
     def cache_shapes(self) -> tuple[CacheShape, ...]:
-        """What each layer keeps of a token."""
+        """What each layer keeps of a token here."""
         blocks = cast(Iterable[Block], self.blocks)
         return tuple(block.attention.cache_shape for block in blocks)
 

@@ -1,9 +1,10 @@
-"""The experts of a layer from a checkpoint, one expert at a time, in the format that they are kept in.
+"""The experts of a layer from a checkpoint, one expert at a time, in the format that they are kept in:
+those, and of each the part, that the module keeps.
 
 Dimensions: E experts, F expert hidden dim, D model dim, N and K a matrix's rows and columns.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from composer_inference.decoder.families.family import ExpertNames, FusedExpertNames
 from composer_inference.decoder.layers.moe import Experts
+from composer_inference.decoder.parallel.shard import Shard
 from composer_inference.weights.checkpoint import Checkpoint
 from composer_inference.weights.mxfp8_format import (
     is_mxfp8,
@@ -53,10 +55,12 @@ class SeparateExperts:
     layer: str
     """What stands before the layer's names."""
     names: ExpertNames
+    dims: Shard
+    """Of the hidden dims, kept here."""
 
     def expected(self, checkpoint: Checkpoint) -> Iterator[tuple[str, tuple[int, ...]]]:
         has_scales = is_mxfp8(checkpoint.config)
-        for expert in range(self.module.config.num_experts):
+        for _, expert in _kept(self.module):
             for part in self._parts(expert):
                 yield part.name, part.shape
                 if has_scales:
@@ -67,10 +71,10 @@ class SeparateExperts:
         read = checkpoint.tensor
         if is_mxfp8(checkpoint.config):
             read = partial(read_weight, checkpoint)
-        for expert in range(self.module.config.num_experts):
+        for place, expert in _kept(self.module):
             for part in self._parts(expert):
-                matrix = read(part.name)
-                _put(self.module, part.matrix, expert, part.rows, matrix)
+                cut = _cut(self.dims, checkpoint.shapes[part.name], part.shape)
+                _put(self.module, part.matrix, (place, part.rows), read(part.name), cut)
 
     def _parts(self, expert: int) -> Iterator[_Part]:
         names, config = self.names, self.module.config
@@ -89,6 +93,7 @@ class FusedExperts:
     module: Experts
     layer: str
     names: FusedExpertNames
+    dims: Shard
 
     def expected(self, checkpoint: Checkpoint) -> Iterator[tuple[str, tuple[int, ...]]]:
         is_mxfp4 = _is_mxfp4(checkpoint.config)
@@ -103,20 +108,22 @@ class FusedExperts:
 
     def fill(self, checkpoint: Checkpoint) -> None:
         is_mxfp4 = _is_mxfp4(checkpoint.config)
-        for matrix in self._shapes():
+        local = self.module.local
+        for matrix, (_, *shape) in self._shapes().items():
             name = self._name(matrix)
             if is_mxfp4:
-                blocks = checkpoint.tensor(f"{name}_blocks")
-                whole = from_gpt_oss_mxfp4(blocks, checkpoint.tensor(f"{name}_scales"))
+                blocks = checkpoint.tensor(f"{name}_blocks")[local]
+                kept = from_gpt_oss_mxfp4(blocks, checkpoint.tensor(f"{name}_scales")[local])
             else:
-                whole = checkpoint.tensor(name).mT
-            for expert in range(self.module.config.num_experts):
+                kept = checkpoint.tensor(name)[local].mT
+            cut = _cut(self.dims, kept.shape[1:], shape)
+            for place, _ in _kept(self.module):
                 one = (
-                    MXFP4Tensor(whole.codes[expert], whole.scales[expert])
-                    if isinstance(whole, MXFP4Tensor)
-                    else whole[expert]
+                    MXFP4Tensor(kept.codes[place], kept.scales[place])
+                    if isinstance(kept, MXFP4Tensor)
+                    else kept[place]
                 )
-                _put(self.module, matrix, expert, _ALL, one)
+                _put(self.module, matrix, (place, _ALL), one, cut)
 
     def _name(self, matrix: str) -> str:
         return f"{self.layer}.{self.names.prefix}.{matrix}_proj"
@@ -134,33 +141,66 @@ def _is_mxfp4(config: Mapping[str, Any]) -> bool:
     return entry.get("quant_method") == "mxfp4"
 
 
+def _kept(module: Experts) -> Iterator[tuple[int, int]]:
+    """Where each expert is kept, and its number in the model."""
+    return enumerate(range(module.local.start, module.local.stop))
+
+
+def _cut(dims: Shard, whole: Sequence[int], local: Sequence[int]) -> "_Cut":
+    num_rows, num_columns = whole
+    local_rows, local_columns = local
+    return dims.rows(num_rows, local_rows), dims.rows(num_columns, local_columns)
+
+
+_Cut = tuple[slice, slice]
+"""Rows and columns that are kept of a matrix."""
+
+
 def _put(
-    module: Experts, name: Literal["gate_up", "down"], expert: int, rows: slice, matrix: Matrix
+    module: Experts,
+    name: Literal["gate_up", "down"],
+    place: tuple[int, slice],
+    matrix: Matrix,
+    cut: _Cut,
 ) -> None:
     """Converted on the module's device."""
     target = module.matrix(name)
     match target:
         case Tensor():
-            target.detach()[expert, rows] = _plain(matrix, target.device)
+            target.detach()[place] = _plain(matrix, cut, target.device)
         case MXFP8Tensor():
-            device = target.codes.device
-            if not isinstance(matrix, MXFP8Tensor):
-                matrix = quantize_weight(_plain(matrix, device))
-            target.codes.detach()[expert, rows] = matrix.codes
-            target.scales.detach()[expert, rows] = matrix.scales
+            if isinstance(matrix, MXFP8Tensor):
+                codes, scales = _cut_blocks(matrix, cut, num_codes=BLOCK)
+            else:
+                quantized = quantize_weight(_plain(matrix, cut, target.codes.device))
+                codes, scales = quantized.codes, quantized.scales
+            target.codes.detach()[place] = codes
+            target.scales.detach()[place] = scales
         case MXFP4Tensor():
             assert isinstance(matrix, MXFP4Tensor)
-            target.codes.detach()[expert, rows] = matrix.codes
-            target.scales.detach()[expert, rows] = matrix.scales
+            codes, scales = _cut_blocks(matrix, cut, num_codes=BLOCK // 2)
+            target.codes.detach()[place] = codes
+            target.scales.detach()[place] = scales
 
 
-def _plain(matrix: Matrix, device: torch.device) -> Tensor:
+def _cut_blocks(
+    matrix: MXFP8Tensor | MXFP4Tensor, cut: _Cut, *, num_codes: int
+) -> tuple[Tensor, Tensor]:
+    """Codes and scales. `num_codes`: bytes that a block's codes take."""
+    rows, columns = cut
+    # No block is cut: only a matrix's last one may have fewer columns.
+    first, end = columns.start // BLOCK, -(-columns.stop // BLOCK)
+    codes = matrix.codes[rows, first * num_codes : end * num_codes]
+    return codes, matrix.scales[rows, first:end]
+
+
+def _plain(matrix: Matrix, cut: _Cut, device: torch.device) -> Tensor:
     """In bf16 or f32."""
     match matrix:
         case Tensor():
-            matrix = matrix.to(device)
+            matrix = matrix[cut].to(device)
             return matrix if matrix.dtype == torch.bfloat16 else matrix.float()
         case MXFP8Tensor(codes, scales):
-            return mxfp8_dequantize(MXFP8Tensor(codes.to(device), scales.to(device)))
+            return mxfp8_dequantize(MXFP8Tensor(codes.to(device), scales.to(device)))[cut]
         case MXFP4Tensor(codes, scales):
-            return mxfp4_dequantize(MXFP4Tensor(codes.to(device), scales.to(device)))
+            return mxfp4_dequantize(MXFP4Tensor(codes.to(device), scales.to(device)))[cut]

@@ -14,13 +14,13 @@ from composer_inference.weights.mxfp8_format import quantization_config, scale_n
 from composer_kernels import (
     MXFP4Tensor,
     MXFP8Tensor,
-    mxfp4_dequantize,
     mxfp8_dequantize,
     mxfp8_quantize,
 )
 from tests.composer_inference.decoder.tiny import (
     CPU,
     MemoryCheckpoint,
+    in_mxfp4,
     make_pool,
     prefill,
     run,
@@ -106,24 +106,6 @@ def test_bf16_experts_in_a_f32_model(qwen: tuple[Any, MemoryCheckpoint]) -> None
     }
     reference = load(MemoryCheckpoint(qwen[1].config, rounded))
     assert torch.equal(logits(load(qwen[1], experts="bf16")), logits(reference))
-
-
-def in_mxfp4(checkpoint: MemoryCheckpoint) -> tuple[MemoryCheckpoint, MemoryCheckpoint]:
-    """With random MXFP4 experts, and the same dequantised."""
-    generator = torch.Generator().manual_seed(2)
-    packed, plain = dict(checkpoint.tensors), dict(checkpoint.tensors)
-    for name, tensor in checkpoint.tensors.items():
-        if not name.endswith(("gate_up_proj", "down_proj")):
-            continue
-        num_experts, num_columns, num_rows = tensor.shape
-        shape = (num_experts, num_rows, num_columns // 32)
-        blocks = torch.randint(0, 256, (*shape, 16), generator=generator, dtype=torch.uint8)
-        scales = torch.randint(121, 126, shape, generator=generator, dtype=torch.uint8)
-        del packed[name]
-        packed |= {f"{name}_blocks": blocks, f"{name}_scales": scales}
-        plain[name] = mxfp4_dequantize(MXFP4Tensor(blocks.flatten(-2), scales)).mT
-    config = {**checkpoint.config, "quantization_config": {"quant_method": "mxfp4"}}
-    return MemoryCheckpoint(config, packed), MemoryCheckpoint(checkpoint.config, plain)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from composer_inference.decoder.batch import Batch, Span
 from composer_inference.decoder.model import Decoder
 from composer_inference.kv.pool import KVPool
 from composer_inference.weights.checkpoint import CheckpointError
+from composer_kernels import MXFP4Tensor, mxfp4_dequantize
 
 VOCAB = 97
 CPU = torch.device("cpu")
@@ -77,6 +78,24 @@ def read_checkpoint(folder: Path) -> MemoryCheckpoint:
     for file in sorted(folder.glob("*.safetensors")):
         tensors |= load_file(file)
     return MemoryCheckpoint(config, tensors)
+
+
+def in_mxfp4(checkpoint: MemoryCheckpoint) -> tuple[MemoryCheckpoint, MemoryCheckpoint]:
+    """A gpt-oss with random MXFP4 experts, and the same dequantised."""
+    generator = torch.Generator().manual_seed(2)
+    packed, plain = dict(checkpoint.tensors), dict(checkpoint.tensors)
+    for name, tensor in checkpoint.tensors.items():
+        if not name.endswith(("gate_up_proj", "down_proj")):
+            continue
+        num_experts, num_columns, num_rows = tensor.shape
+        shape = (num_experts, num_rows, num_columns // 32)
+        blocks = torch.randint(0, 256, (*shape, 16), generator=generator, dtype=torch.uint8)
+        scales = torch.randint(121, 126, shape, generator=generator, dtype=torch.uint8)
+        del packed[name]
+        packed |= {f"{name}_blocks": blocks, f"{name}_scales": scales}
+        plain[name] = mxfp4_dequantize(MXFP4Tensor(blocks.flatten(-2), scales)).mT
+    config = {**checkpoint.config, "quantization_config": {"quant_method": "mxfp4"}}
+    return MemoryCheckpoint(config, packed), MemoryCheckpoint(checkpoint.config, plain)
 
 
 def make_pool(decoder: Decoder, *, num_blocks: int = 64, block_size: int = 4) -> KVPool:

@@ -14,6 +14,7 @@ from torch.nn import functional
 from composer_inference.decoder.config import MLPConfig, MoEConfig
 from composer_inference.decoder.layers.mlp import MLP
 from composer_inference.decoder.layers.step import Step
+from composer_inference.decoder.parallel.shard import Parallel
 from composer_kernels import (
     BLOCK,
     ExpertWeights,
@@ -48,13 +49,21 @@ class Experts(nn.Module):
     """Weights in the layout of `composer_kernels.ExpertWeights`."""
 
     def __init__(
-        self, model_dim: int, config: MoEConfig, stored: StoredFormat, bias_dtype: torch.dtype
+        self,
+        model_dim: int,
+        config: MoEConfig,
+        stored: StoredFormat,
+        bias_dtype: torch.dtype,
+        *,
+        local: slice,
     ) -> None:
+        """`local`: those of the `config.num_experts` that are kept here."""
         super().__init__()
         self.config = config
+        self.local = local
         self.model_dim = model_dim
         self.stored: StoredFormat = stored
-        num_experts, hidden_dim = config.num_experts, config.expert_dim
+        num_experts, hidden_dim = local.stop - local.start, config.expert_dim
         for name, rows, columns in (
             ("gate_up", 2 * hidden_dim, model_dim),
             ("down", model_dim, hidden_dim),
@@ -105,12 +114,20 @@ def _tensors(stored: StoredFormat, columns: int) -> Iterator[tuple[str, int, tor
 
 class MoE(nn.Module):
     def __init__(
-        self, model_dim: int, config: MoEConfig, *, stored: StoredFormat, dtype: torch.dtype
+        self,
+        model_dim: int,
+        config: MoEConfig,
+        *,
+        stored: StoredFormat,
+        dtype: torch.dtype,
+        parallel: Parallel,
     ) -> None:
         super().__init__()
         self.config = config
         self.router = Router(model_dim, config)
-        self.experts = Experts(model_dim, config, stored, dtype)
+        shard = parallel.experts
+        local = shard.rows(config.num_experts, config.num_experts // shard.count)
+        self.experts = Experts(model_dim, config, stored, dtype, local=local)
         self.shared = None
         if config.shared_dim is not None:
             self.shared = MLP(model_dim, MLPConfig(hidden_dim=config.shared_dim), dtype=dtype)
@@ -121,5 +138,12 @@ class MoE(nn.Module):
         )
         if step.router_choices is not None:
             step.router_choices.append(ids_TK)
-        y_TD = expert_layer(x_TD, ids_TK, weights_TK, self.experts.weights)
+        y_TD = expert_layer(
+            x_TD,
+            ids_TK,
+            weights_TK,
+            self.experts.weights,
+            first_local_expert=self.experts.local.start,
+            num_experts=self.config.num_experts,
+        )
         return y_TD if self.shared is None else y_TD + self.shared(x_TD, step)
