@@ -30,6 +30,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of --backend torch (default: auto, the GPU where there is one)",
     )
     parser.add_argument(
+        "--tp",
+        type=int,
+        default=1,
+        help="of --backend torch, tensor parallelism: so many processes, on a GPU each, share every "
+        "layer's heads and hidden dims (default: 1)",
+    )
+    parser.add_argument(
+        "--ep",
+        type=int,
+        default=1,
+        help="of --backend torch, expert parallelism: a mixture's experts are shared out over so many "
+        "processes, or with --tp over so many groups of its processes (default: 1)",
+    )
+    parser.add_argument(
         "--dtype",
         choices=["auto", "f32", "bf16"],
         default="auto",
@@ -46,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cache-mb",
         type=int,
         default=0,
-        help="of --backend torch, memory for keys and values, in 2^20 bytes "
+        help="of --backend torch, each process's memory for keys and values, in 2^20 bytes "
         "(default: 0, on a GPU four fifths of what is free, on a CPU 8 contexts or a quarter of it)",
     )
     parser.add_argument(
@@ -112,6 +126,8 @@ def run(args: argparse.Namespace) -> int:
         elif args.backend == "torch":
             options = DecoderOptions(
                 device=args.device,
+                tp=args.tp,
+                ep=args.ep,
                 dtype=args.dtype,
                 experts=args.experts,
                 cache_bytes=args.cache_mb << 20,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from composer_inference.api.service import ModelLoadError
 from composer_inference.backends.base import Backend
+from composer_inference.decoder.parallel.shard import ParallelConfig
 from composer_inference.load_guard import LoadGuard
 from composer_inference.loader import InstalledLoader, Purpose
 
@@ -14,6 +15,8 @@ class DecoderOptions:
     """As the command line gives them; `TorchDecoderConfig` says what they mean."""
 
     device: str = "auto"
+    tp: int = 1
+    ep: int = 1
     dtype: str = "auto"
     experts: str = "auto"
     cache_bytes: int = 0
@@ -29,10 +32,12 @@ class TorchLoader:
     ) -> None:
         """`model`: a folder, a GGUF file or an installed model's name; `auto` means it from then on.
 
-        Raises: ModelLoadError for a path that is not there, UnknownModelError for a name.
+        Raises: ModelLoadError for a path that is not there, UnknownModelError for a name, ParallelError
+            for `tp` and `ep` that do not go together.
         """
         self._installed = InstalledLoader(threads=threads, context_tokens=context_tokens)
         self._options = options
+        self._parallel = ParallelConfig(tp=options.tp, ep=options.ep)
         self._context_tokens = context_tokens
         path = Path(model).expanduser()
         self._own = path.absolute() if _is_path(model) or path.exists() else None
@@ -75,6 +80,7 @@ class TorchLoader:
             device=self._options.device,
             dtype=self._options.dtype,
             experts=self._options.experts,
+            parallel=self._parallel,
             cache_bytes=self._options.cache_bytes,
             step_tokens=self._options.step_tokens,
             max_sequences=self._options.max_sequences,

@@ -7,15 +7,12 @@ priority. A request that is closed leaves at the end of the step under way.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-import psutil
-import torch
-
 from composer_inference.backends.base import (
-    BackendError,
     BackendStats,
     Capability,
     GenerateChunk,
@@ -26,93 +23,64 @@ from composer_inference.backends.base import (
     RejectedRequestError,
     check_capabilities,
 )
+from composer_inference.backends.torch_rank import BLOCK_SIZE, TorchDecoderConfig, TorchRank, follow
 from composer_inference.batching.batcher import Batcher, BatchLimits
+from composer_inference.batching.followers import Followers
 from composer_inference.batching.loop import DecodeLoop
 from composer_inference.batching.pace import FixedPace, Pace
 from composer_inference.batching.sequence import Sequence as Decoding
 from composer_inference.batching.step import Stepper
 from composer_inference.decoder.config import ConfigReader, MoEConfig
-from composer_inference.decoder.model import Decoder
 from composer_inference.drafts.drafter import Drafter, Drafts
-from composer_inference.kv.pool import KVPool
 from composer_inference.kv.prefix_cache import PrefixCache
 from composer_inference.sampling.constraint import Constraint, ConstraintFactory
 from composer_inference.sampling.sampler import TokenSampler
 from composer_inference.sampling.text_stream import TextStream
 from composer_inference.sampling.vocabulary import Vocabulary, read_vocabulary
-from composer_inference.weights.loading import load_decoder
 from composer_inference.weights.open import open_checkpoint
 
 logger = logging.getLogger(__name__)
-
-BLOCK_SIZE = 16
-"""Tokens of a cache block, which is what two prompts share at least."""
-NUM_CONTEXTS = 8
-"""Contexts that a CPU's memory for keys and values holds, where there is as much."""
-_DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TorchDecoderConfig:
-    path: Path
-    """A folder with safetensors and config.json, or a GGUF file."""
-    threads: int
-    """Compute threads on the CPU; at most one per physical core."""
-    context_tokens: int
-    """Context of one request at most; the model's own may be less."""
-    device: str = "auto"
-    """`cuda`, `cpu`, or `auto`: the GPU where there is one."""
-    dtype: str = "auto"
-    """`f32`, `bf16`, or `auto`: bf16 on a GPU, f32 on a CPU."""
-    experts: str = "auto"
-    """Format of a mixture's experts: `mxfp8`, `dense` (the dtype), or `auto`: MXFP8 on a GPU, as stored
-    on a CPU."""
-    cache_bytes: int = 0
-    """Memory for keys and values, one context at least. 0: on a GPU four fifths of what is free there, on
-    a CPU `NUM_CONTEXTS` contexts or a quarter of what is free."""
-    step_tokens: int = 0
-    """Tokens of a step at most, but for drafts; 0: as many as take `pace.STEP_S`."""
-    max_sequences: int = 0
-    """Requests computed together; 0: 64 on a GPU, 8 on a CPU."""
 
 
 class TorchDecoderBackend:
     """One model. Make it with `load`; the constructor blocks while the weights load."""
 
     def __init__(self, config: TorchDecoderConfig) -> None:
-        """Raises: CheckpointError for files that cannot be used, or a cache that does not fit."""
-        device = _device(config.device)
-        is_cpu = device.type == "cpu"
-        if is_cpu:
-            torch.set_num_threads(config.threads)
-        dtype = _DTYPES.get(config.dtype, torch.float32 if is_cpu else torch.bfloat16)
-        wants_mxfp8 = config.experts == "mxfp8" or (config.experts == "auto" and not is_cpu)
+        """Raises: as `TorchRank`, and FollowersError where another rank cannot load its part."""
+        num_ranks = config.parallel.num_ranks
+        self._followers = Followers(follow, config, num_ranks=num_ranks) if num_ranks > 1 else None
+        with ExitStack() as on_error:
+            if self._followers is not None:
+                on_error.callback(self._followers.kill)
+            self._load(config)
+            on_error.pop_all()
+
+    def _load(self, config: TorchDecoderConfig) -> None:
+        followers = self._followers
         checkpoint = open_checkpoint(config.path)
         self._vocabulary: Vocabulary = read_vocabulary(
             config.path, num_embeddings=ConfigReader(checkpoint.config).integer("vocab_size")
         )
-        decoder = load_decoder(
-            checkpoint, dtype=dtype, device=device, experts="mxfp8" if wants_mxfp8 else None
-        )
-        self._context_tokens = min(config.context_tokens, decoder.config.max_positions)
-        num_blocks = _num_blocks(config, decoder, dtype, self._context_tokens)
+        meeting_point = None if followers is None else followers.meeting_point
+        model = TorchRank(config, checkpoint, meeting_point=meeting_point)
+        decoder, is_cpu = model.decoder, model.device.type == "cpu"
+        loaded = [model.loaded] if followers is None else [model.loaded, *followers.loaded()]
+        num_blocks = min(each.num_blocks for each in loaded)
+        if followers is not None:
+            followers.begin(num_blocks)
+        pool = model.begin(num_blocks)
+        self._context_tokens = model.context_tokens
         self._cache = PrefixCache(num_blocks=num_blocks, block_size=BLOCK_SIZE)
-        pool = KVPool(
-            decoder.cache_shapes,
-            num_blocks=num_blocks,
-            block_size=BLOCK_SIZE,
-            dtype=dtype,
-            device=device,
-        )
         self._limits = BatchLimits(
             max_sequences=config.max_sequences or (8 if is_cpu else 64),
             decodes_along=not is_cpu,
         )
         self._constraints = ConstraintFactory(self._vocabulary)
-        self.stepper = Stepper(decoder, pool, self._vocabulary)
+        self.stepper = Stepper(decoder, pool, self._vocabulary, followers)
         pace = FixedPace(config.step_tokens) if config.step_tokens else Pace(32 if is_cpu else 1024)
         self._loop = DecodeLoop(self.stepper, Batcher(self._cache, self._limits), pace)
-        self._weights_bytes = sum(parameter.nbytes for parameter in decoder.parameters())
+        self._weights_bytes = sum(each.weights_bytes for each in loaded)
+        self._cache_bytes = pool.num_bytes * config.parallel.num_ranks
         self._has_router = any(
             isinstance(layer.feed_forward, MoEConfig) for layer in decoder.config.layers
         )
@@ -181,12 +149,17 @@ class TorchDecoderBackend:
         """Puts another checkpoint's weights in place, of the same shapes, once what runs has ended.
         Returns the version that the chunks have from now on.
 
-        Raises: CheckpointError; the old weights are in place then.
+        Raises: CheckpointError; the old weights are in place then. FollowersError where some ranks
+            have other weights than the rest.
         """
         checkpoint = await asyncio.to_thread(open_checkpoint, path)
-        return await asyncio.wrap_future(
-            self._loop.when_idle(lambda: self.stepper.reload(checkpoint, self._cache))
-        )
+
+        def put_in_place() -> int:
+            followers = self._followers
+            with nullcontext() if followers is None else followers.reloading(path):
+                return self.stepper.reload(checkpoint, self._cache)
+
+        return await asyncio.wrap_future(self._loop.when_idle(put_in_place))
 
     def stats(self) -> BackendStats:
         # Read while the loop's thread works: each number is right by itself, as of about now.
@@ -194,7 +167,7 @@ class TorchDecoderBackend:
         num_free, num_cached = self._cache.num_free, self._cache.num_cached
         return BackendStats(
             weights_bytes=self._weights_bytes,
-            kv_cache_bytes=self.stepper.pool.num_bytes,
+            kv_cache_bytes=self._cache_bytes,
             num_blocks_free=num_free,
             num_blocks_cached=num_cached,
             num_blocks_held=max(0, self._cache.num_blocks - num_free - num_cached),
@@ -208,6 +181,8 @@ class TorchDecoderBackend:
 
     async def close(self) -> None:
         await asyncio.to_thread(self._loop.close)
+        if self._followers is not None:
+            await asyncio.to_thread(self._followers.close)
 
     def _sequence(self, request: GenerateRequest, deliver: "_Deliver") -> Decoding:
         """Raises: PromptTooLongError, RejectedRequestError."""
@@ -270,31 +245,3 @@ def _joined(prompt: Prompt) -> Iterator[str | int]:
             yield "".join(map(str, pieces))
         else:
             yield from pieces
-
-
-def _device(name: str) -> torch.device:
-    """Raises: BackendError."""
-    has_gpu = torch.cuda.is_available()
-    if name == "cuda" and not has_gpu:
-        raise BackendError("torch finds no CUDA device; --device cpu computes without one")
-    return torch.device("cuda" if has_gpu and name != "cpu" else "cpu")
-
-
-def _num_blocks(
-    config: TorchDecoderConfig, decoder: Decoder, dtype: torch.dtype, context_tokens: int
-) -> int:
-    """Raises: BackendError if the memory asked for does not hold one context."""
-    block_bytes = KVPool.block_bytes(decoder.cache_shapes, block_size=BLOCK_SIZE, dtype=dtype)
-    least = -(-context_tokens // BLOCK_SIZE)
-    if not config.cache_bytes:
-        if _device(config.device).type == "cuda":
-            return max(least, int(0.8 * torch.cuda.mem_get_info()[0]) // block_bytes)
-        fitting = psutil.virtual_memory().available // 4 // block_bytes
-        return max(least, min(fitting, NUM_CONTEXTS * least))
-    num_blocks = config.cache_bytes // block_bytes
-    if num_blocks < least:
-        raise BackendError(
-            f"a context of {context_tokens:,} tokens takes {least * block_bytes:,} bytes of cache, "
-            f"and {config.cache_bytes:,} are given; give more, or a smaller --context-tokens"
-        )
-    return num_blocks

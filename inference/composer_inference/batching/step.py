@@ -6,6 +6,7 @@ without drafts, token for token, also with a temperature (its randomness is keye
 """
 
 from collections.abc import Sequence as Items
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +19,7 @@ from composer_inference.backends.base import (
     TokenLogprob,
 )
 from composer_inference.batching.batcher import Work
+from composer_inference.batching.followers import Followers
 from composer_inference.batching.sequence import Sequence
 from composer_inference.decoder.batch import Batch
 from composer_inference.decoder.model import Decoder
@@ -43,17 +45,28 @@ class StepCounts:
 class Stepper:
     """Computes with one model and its pool."""
 
-    def __init__(self, decoder: Decoder, pool: KVPool, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self,
+        decoder: Decoder,
+        pool: KVPool,
+        vocabulary: Vocabulary,
+        followers: Followers | None = None,
+    ) -> None:
+        """`followers`: the processes that compute the decoder's other parts."""
         self.decoder = decoder
         self.pool = pool
         self.counts = StepCounts()
         self.weights_version = 0
         self._vocabulary = vocabulary
         self._eos_ids = frozenset(vocabulary.eos_ids)
+        self._followers = followers
 
     def run(self, works: Items[Work]) -> list[GenerateChunk | BackendError]:
         """A chunk for each work, in order, or why its sequence cannot go on; those with a finish
-        reason are the sequences' last."""
+        reason are the sequences' last.
+
+        Raises: FollowersError where another rank has failed: no further step can be computed.
+        """
         batch = Batch.of(
             [work.span for work in works],
             block_size=self.pool.block_size,
@@ -63,7 +76,7 @@ class Stepper:
         self.counts.num_tokens += len(batch.token_ids_T)
         choices: list[Tensor] = []
         wanted = any(work.sequence.router_choices is not None for work in works)
-        with torch.inference_mode():
+        with self._computing_along(batch), torch.inference_mode():
             logits_RV = self.decoder(batch, self.pool, router_choices=choices if wanted else None)
             best_R = greedy(logits_RV)
         if choices:
@@ -90,6 +103,9 @@ class Stepper:
         cache.clear()
         self.weights_version += 1
         return self.weights_version
+
+    def _computing_along(self, batch: Batch) -> AbstractContextManager[None]:
+        return nullcontext() if self._followers is None else self._followers.computing(batch.spans)
 
     def _advanced(self, work: Work, logits_RV: Tensor, best_R: list[int | None]) -> GenerateChunk:
         """Raises: BackendError."""

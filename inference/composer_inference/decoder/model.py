@@ -20,7 +20,7 @@ from composer_inference.decoder.layers.moe import StoredFormat
 from composer_inference.decoder.layers.norm import RMSNorm
 from composer_inference.decoder.layers.packed import pack, packed_linear
 from composer_inference.decoder.layers.step import Step
-from composer_inference.decoder.parallel.shard import Parallel
+from composer_inference.decoder.parallel.parallel import Parallel
 from composer_inference.decoder.rope import Rope
 from composer_inference.kv.pool import CacheShape, KVPool
 

@@ -15,7 +15,7 @@ from composer_inference.decoder.layers.linear import Linear
 from composer_inference.decoder.layers.moe import Experts, StoredFormat
 from composer_inference.decoder.layers.packed import can_pack
 from composer_inference.decoder.model import Decoder
-from composer_inference.decoder.parallel.shard import Parallel
+from composer_inference.decoder.parallel.parallel import Parallel
 from composer_inference.weights.checkpoint import Checkpoint
 from composer_inference.weights.errors import CheckpointError
 from composer_inference.weights.expert_loading import FusedExperts, SeparateExperts

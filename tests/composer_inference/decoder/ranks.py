@@ -10,7 +10,8 @@ from torch import Tensor
 
 from composer_inference.decoder.batch import Span
 from composer_inference.decoder.parallel.group import RankGroup
-from composer_inference.decoder.parallel.shard import Parallel, ParallelConfig
+from composer_inference.decoder.parallel.parallel import Parallel
+from composer_inference.decoder.parallel.shard import ParallelConfig
 from composer_inference.weights.loading import load_decoder, reload_decoder
 from composer_inference.weights.open import open_checkpoint
 from tests.composer_inference.decoder.tiny import CPU, make_pool, run

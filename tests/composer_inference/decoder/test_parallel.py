@@ -18,12 +18,8 @@ from composer_inference.decoder.config import (
     MLPConfig,
     MoEConfig,
 )
-from composer_inference.decoder.parallel.shard import (
-    Parallel,
-    ParallelConfig,
-    ParallelError,
-    Shard,
-)
+from composer_inference.decoder.parallel.parallel import Parallel
+from composer_inference.decoder.parallel.shard import ParallelConfig, ParallelError, Shard
 from composer_inference.decoder.parallel.split import split_layer
 from composer_kernels import RouterConfig, Scoring
 from tests.composer_inference.decoder.ranks import Case, compute, compute_all

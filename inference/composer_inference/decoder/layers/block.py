@@ -14,7 +14,7 @@ from composer_inference.decoder.layers.mlp import MLP
 from composer_inference.decoder.layers.moe import MoE, StoredFormat
 from composer_inference.decoder.layers.norm import RMSNorm
 from composer_inference.decoder.layers.step import Step
-from composer_inference.decoder.parallel.shard import Parallel
+from composer_inference.decoder.parallel.parallel import Parallel
 from composer_inference.decoder.parallel.split import split_layer
 
 

@@ -14,7 +14,7 @@ from torch.nn import functional
 from composer_inference.decoder.config import MLPConfig, MoEConfig
 from composer_inference.decoder.layers.mlp import MLP
 from composer_inference.decoder.layers.step import Step
-from composer_inference.decoder.parallel.shard import Parallel
+from composer_inference.decoder.parallel.parallel import Parallel
 from composer_kernels import (
     BLOCK,
     ExpertWeights,

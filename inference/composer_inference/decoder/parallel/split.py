@@ -9,7 +9,8 @@ from composer_inference.decoder.config import (
     MLPConfig,
     MoEConfig,
 )
-from composer_inference.decoder.parallel.shard import Parallel, ParallelError
+from composer_inference.decoder.parallel.parallel import Parallel
+from composer_inference.decoder.parallel.shard import ParallelError
 from composer_kernels import BLOCK
 
 
