@@ -10,7 +10,9 @@ What shapes this module (xllamacpp 2026.10, llama.cpp b11549):
 - It takes no draft from a client, and speculates for all requests of a server or for none, on what
   the prompt and the answer held before. Tokens that it verified come without log-probabilities, and
   with their ids only in its verbose results. So requests whose prompt holds their draft text go to a
-  second server, and all others to the first, as if there were no speculation.
+  second server, and all others to the first, as if there were no speculation. A batch rounds other than
+  single tokens do, so a greedy answer may turn where two tokens are nearly as likely (seen at 0.12
+  nats, once in 1,300 tokens).
 """
 
 import asyncio
