@@ -16,6 +16,8 @@ from composer_inference.api.app import create_app
 from composer_inference.batching.batcher import Batcher
 from composer_inference.engine import Engine
 from composer_inference.torch_loader import DecoderOptions, TorchLoader
+from composer_inference.weights.checkpoint import CheckpointError
+from composer_inference.weights.safetensors_checkpoint import SafetensorsCheckpoint
 from tests.support.vocabularies import byte_level_folder
 
 SHARD = "model.safetensors"
@@ -121,6 +123,29 @@ async def test_a_decoder_that_failed_is_loaded_anew(
         answer = await complete(http)
         assert answer.status_code == 500
         assert "an invariant" in answer.json()["error"]["message"]
+    assert (await complete(http)).json()["choices"] == whole.json()["choices"]
+
+
+async def test_weights_that_cannot_be_read_midway_are_not_mixed_with_the_old(
+    folder: Path, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = await complete(http)
+    other = shutil.copytree(folder, folder.with_name("other"))
+    save_file({name: 2 * tensor for name, tensor in weights().items()}, other / SHARD)
+    read = SafetensorsCheckpoint.tensor
+
+    def fail_midway(self: SafetensorsCheckpoint, name: str) -> torch.Tensor:
+        if name == "model.layers.1.mlp.down_proj.weight":
+            raise CheckpointError(f"tensor {name} cannot be read")
+        return read(self, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SafetensorsCheckpoint, "tensor", fail_midway)
+        answer = await http.post(
+            "/v1/composer/reload", json={"model": "tiny-llama", "path": str(other)}
+        )
+        assert answer.status_code == 500
+        assert "loaded anew" in answer.json()["error"]["message"]
     assert (await complete(http)).json()["choices"] == whole.json()["choices"]
 
 

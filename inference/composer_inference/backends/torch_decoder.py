@@ -149,8 +149,8 @@ class TorchDecoderBackend:
         """Puts another checkpoint's weights in place, of the same shapes, once what runs has ended.
         Returns the version that the chunks have from now on.
 
-        Raises: CheckpointError; the old weights are in place then. FollowersError where some ranks
-            have other weights than the rest.
+        Raises: CheckpointError, and the old weights are in place then; BackendLostError where some
+            weights, or those of some ranks, are others than the rest.
         """
         checkpoint = await asyncio.to_thread(open_checkpoint, path)
 

@@ -35,12 +35,15 @@ class _Action(Generic[T]):
         self.future: Future[T] = Future()
 
     def run(self) -> None:
+        """Raises: BackendLostError, after which nothing can be computed."""
         if not self.future.set_running_or_notify_cancel():
             return  # Whoever wanted it has gone.
         try:
             self.future.set_result(self._action())
         except Exception as error:  # Carried over to whoever waits for it.
             self.future.set_exception(error)
+            if isinstance(error, BackendLostError):
+                raise
 
     def refuse(self, error: Exception) -> None:
         if self.future.set_running_or_notify_cancel():
@@ -106,6 +109,8 @@ class DecodeLoop:
         try:
             while self._take_in():
                 self._advance()
+        except BackendLostError as lost:
+            error = LoopClosedError(str(lost))
         except Exception as failure:  # Nobody above would tell those who wait.
             logger.exception("the decoder's thread failed")
             error = LoopClosedError(f"the decoder failed: {failure!r}; the engine's log says where")

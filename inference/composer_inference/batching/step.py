@@ -96,8 +96,7 @@ class Stepper:
         """Other weights in place of these; what was cached of them is forgotten. Between two steps,
         while nothing runs. Returns the new version.
 
-        Raises: CheckpointError; the old weights are in place then, but for one that cannot be read
-        midway, after which the model has to be loaded anew.
+        Raises: CheckpointError, and the old weights are in place then; MixedWeightsError.
         """
         reload_decoder(self.decoder, checkpoint)
         cache.clear()

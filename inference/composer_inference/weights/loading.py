@@ -7,6 +7,7 @@ from typing import Literal, Protocol, cast
 import torch
 from torch import Tensor, nn
 
+from composer_inference.backends.base import BackendLostError
 from composer_inference.decoder.config import ConfigReader, DecoderConfig
 from composer_inference.decoder.families.family import ExpertNames, Family
 from composer_inference.decoder.families.names import is_unused, layer_prefix, tensor_names
@@ -22,6 +23,10 @@ from composer_inference.weights.expert_loading import FusedExperts, SeparateExpe
 from composer_kernels import KernelError
 
 ExpertFormat = Literal["mxfp8", "bf16", "f32"]
+
+
+class MixedWeightsError(BackendLostError):
+    """Some weights are of one checkpoint and some of another."""
 
 
 def load_decoder(
@@ -59,7 +64,7 @@ def reload_decoder(decoder: Decoder, checkpoint: Checkpoint) -> None:
     """Other weights of the same model into the same memory.
 
     Raises: CheckpointError as `load_decoder`, or where the configuration is another, before any
-    weight has changed; and for a tensor that cannot be read, when some have.
+    weight has changed; MixedWeightsError for a tensor that cannot be read, when some have.
     """
     family, config = _read_config(checkpoint)
     if config != decoder.config:
@@ -67,7 +72,12 @@ def reload_decoder(decoder: Decoder, checkpoint: Checkpoint) -> None:
             "config.json describes another model than the one that is loaded; load it anew"
         )
     _check(config, family, checkpoint)
-    _fill(decoder, family, checkpoint, packed=decoder.is_packed)
+    try:
+        _fill(decoder, family, checkpoint, packed=decoder.is_packed)
+    except CheckpointError as error:
+        raise MixedWeightsError(
+            f"{error}; some weights had been replaced by then, so the model has to be loaded anew"
+        ) from error
 
 
 class _Part(Protocol):
