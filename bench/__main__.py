@@ -4,8 +4,8 @@
                     [cancel]                                                    (default: all)
 
 Needs the model qwen2.5-coder-0.5b for all but the first five, and fetches Django's sources for the
-third and the fourth. `index-large` and `decoder` take ten minutes each and only run when they are
-named; `decoder` needs transformers and smollm2-135m too. Every table is printed with the machine; quote
+third and the fourth. `index-large`, `decoder` and `edits` take ten minutes each and only run when they
+are named; `decoder` needs transformers and smollm2-135m too. Every table is printed with the machine; quote
 ratios, not seconds.
 """
 
@@ -17,6 +17,7 @@ from importlib.metadata import version
 
 from bench import (
     agent_overhead,
+    edits,
     engine_load,
     ghost_text,
     index_large,
@@ -54,6 +55,7 @@ PARTS: dict[str, Callable[[], Awaitable[None]]] = {
 ON_DEMAND: dict[str, Callable[[], Awaitable[None]]] = {
     "index-large": index_large.run,
     "decoder": _run_decoder,
+    "edits": edits.run,
 }
 """They take ten minutes, so they only run when they are named."""
 

@@ -9,10 +9,10 @@ import inspect
 import sched
 
 from bench.decoder_ours import Answer, Ours
+from bench.edits import TASK
 from bench.measure import row
 from composer_inference.sampling.vocabulary import Vocabulary
 
-TASK = "Rename the attribute `_queue` to `_events` everywhere."
 MAX_TOKENS = 2000
 
 

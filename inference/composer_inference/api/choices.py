@@ -63,6 +63,8 @@ class Totals:
                 "accepted_prediction_tokens": total.num_draft_accepted,
                 "rejected_prediction_tokens": rejected,
             }
+            if not total.num_drafted:
+                numbers["composer"] = {"prediction": "unused"}
         elif self._drafts is not None:
             numbers["composer"] = {"prediction": "unsupported"}
         return numbers

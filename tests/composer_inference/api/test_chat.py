@@ -247,7 +247,7 @@ def test_a_prediction(api: Api, can: bool):
     assert backend.requests[0].draft_text == ("draft" if can else None)
     assert answer.usage is not None
     told = (answer.usage.model_extra or {}).get("composer")
-    assert told == (None if can else {"prediction": "unsupported"})
+    assert told == {"prediction": "unused" if can else "unsupported"}
 
 
 @pytest.mark.parametrize("num_top", [None, 0, 2])
