@@ -265,10 +265,10 @@ def _transposed(plan: Dispatch, num_columns: int) -> Tensor:
 def _operand(fmt: str, *shape: int) -> Tensor | MXFP8Tensor | MXFP4Tensor:
     if fmt == "bf16":
         return _bf16(*shape)
-    scales = torch.empty((*shape[:-1], num_blocks(shape[-1])), dtype=torch.uint8)
     if fmt == "mxfp8":
-        return MXFP8Tensor(torch.empty(shape, dtype=torch.float8_e4m3fn), scales)
+        return MXFP8Tensor.empty(shape, torch.device("cpu"))
     codes = torch.empty((*shape[:-1], shape[-1] // 2), dtype=torch.uint8)
+    scales = torch.empty((*shape[:-1], num_blocks(shape[-1])), dtype=torch.uint8)
     return MXFP4Tensor(codes, scales)
 
 

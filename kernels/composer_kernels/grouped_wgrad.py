@@ -23,12 +23,10 @@ from torch import Tensor
 
 from composer_kernels import reference
 from composer_kernels.errors import KernelError, ShapeError, check_device, check_dtype
-from composer_kernels.formats import BLOCK, MXFP8Tensor
-from composer_kernels.mxfp8 import check_mxfp8, check_value_dtype
+from composer_kernels.formats import BLOCK, VALUE_DTYPES, MXFP8Tensor
+from composer_kernels.mx import check_mx, check_value_dtype
 from composer_kernels.routes import Dispatch
-from composer_kernels.target_info import Target, target_of
-
-_FLOATS = (torch.bfloat16, torch.float32)
+from composer_kernels.target_info import Target, num_multiprocessors, target_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +69,7 @@ def grouped_wgrad(
     if target.capability == 0:
         return reference.grouped_wgrad(grad_NP, x_KP, dispatch, out_dtype=out_dtype)
     tiles = tiles or default_tiles(target, quantized=isinstance(x_KP, MXFP8Tensor))
-    num_programs = _num_multiprocessors(dispatch.token_of_row.device)
+    num_programs = num_multiprocessors(dispatch.token_of_row.device)
     return _launch_wgrad(
         grad_NP,
         x_KP,
@@ -90,7 +88,7 @@ def sum_by_expert(
 
     Takes and raises what `grouped_wgrad` does for bf16, and f32 on every device.
     """
-    check_dtype("rows", rows_PN, _FLOATS)
+    check_dtype("rows", rows_PN, VALUE_DTYPES)
     check_value_dtype(out_dtype)
     if rows_PN.dim() != 2:
         raise ShapeError("rows", rows_PN.shape, "[P, N]")
@@ -125,11 +123,11 @@ def _check_operands(
         raise KernelError("one of grad and x is in MXFP8; both or neither are asked for")
     for name, operand in (("grad", grad_NP), ("x", x_KP)):
         if isinstance(operand, MXFP8Tensor):
-            check_mxfp8(name, operand)
+            check_mx(name, operand)
             part = operand.codes
         else:
             on_cpu = operand.device.type == "cpu"
-            check_dtype(name, operand, _FLOATS if on_cpu else [torch.bfloat16])
+            check_dtype(name, operand, VALUE_DTYPES if on_cpu else [torch.bfloat16])
             part = operand
         _check_dispatch(name, operand.shape, part, dispatch)
 
@@ -237,8 +235,3 @@ def _bytes(operand: Tensor | MXFP8Tensor) -> tuple[Tensor, Tensor | None]:
     if isinstance(operand, MXFP8Tensor):
         return operand.codes.contiguous().view(torch.uint8), operand.scales.contiguous()
     return operand.detach(), None
-
-
-def _num_multiprocessors(device: torch.device) -> int:
-    cuda: Any = torch.cuda
-    return cuda.get_device_properties(device).multi_processor_count

@@ -151,7 +151,7 @@ def test_any_grid_and_step(quantized: bool, num_programs: int, block_r: int):
 def test_as_on_a_gpu_with_default_tiles(quantized: bool, monkeypatch: pytest.MonkeyPatch):
     """The public functions' path to the kernels, with the interpreter in the place of an A100."""
     monkeypatch.setattr(module, "target_of", lambda _: replace(INTERPRETER, capability=80))
-    monkeypatch.setattr(module, "_num_multiprocessors", lambda _: 2)
+    monkeypatch.setattr(module, "num_multiprocessors", lambda _: 2)
     draw, dispatch = Draw.seeded(4), spread([33, 2], block_m=32)
     grad = exact_operand(draw, 20, dispatch, quantized=quantized)
     x = exact_operand(draw, 40, dispatch, quantized=quantized)
