@@ -31,6 +31,7 @@ from composer_kernels import (
     Target,
     Tiles,
     choose_tiles,
+    choose_wgrad_tiles,
     mean_rows_per_expert,
 )
 from composer_kernels.formats import num_blocks
@@ -220,7 +221,7 @@ def training_launches(target: Target) -> Iterator[Launch]:
             _operand(fmt, shape.F, plan.num_rows) if fmt == "mxfp8" else _transposed(plan, shape.F),
             plan,
             out_dtype=torch.float32,
-            tiles=_grouped_wgrad.default_tiles(target, quantized=fmt == "mxfp8"),
+            tiles=choose_wgrad_tiles(target, Kind(f"{fmt}_{fmt}")),
             target=target,
             num_programs=1,
         )

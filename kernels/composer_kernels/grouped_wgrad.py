@@ -14,7 +14,6 @@ Dimensions: P rows of the permuted buffer, E experts, N outputs, K inputs of the
 `_launch_*` functions run the kernels on any device that Triton takes; tests call them.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -27,23 +26,7 @@ from composer_kernels.formats import BLOCK, VALUE_DTYPES, MXFP8Tensor
 from composer_kernels.mx import check_mx, check_value_dtype
 from composer_kernels.routes import Dispatch
 from composer_kernels.target_info import Target, num_multiprocessors, target_of
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WgradTiles:
-    """One way to cut the gradients of experts' weights. Sizes are powers of two."""
-
-    block_n: int
-    """Rows of a tile of the gradient, at least 16."""
-    block_k: int
-    """Columns of it, at least 16."""
-    block_r: int
-    """Rows of the permuted buffer a step, a multiple of 32."""
-    group_n: int
-    """Tiles of rows that share their columns of x in the L2 cache: the height of a band."""
-    num_warps: int
-    num_stages: int
-    """Steps whose loads are in flight."""
+from composer_kernels.tiles import Kind, WgradTiles, choose_wgrad_tiles
 
 
 def grouped_wgrad(
@@ -58,7 +41,8 @@ def grouped_wgrad(
 
     Both operands are MXFP8, blocks along the rows, or both bf16 (on the CPU f32 too) with any
     strides. Rows of padding must be zeros, as all that writes a permuted buffer here leaves them;
-    rows past the last block in use are not read. `tiles`: `default_tiles` by default.
+    rows past the last block in use are not read. `tiles`: the saved choice by
+    default.
 
     Raises a `KernelError` that names the tensor where shapes, dtypes or devices do not fit, or
     `dispatch.block_m` is no multiple of 32.
@@ -68,14 +52,14 @@ def grouped_wgrad(
     target = target_of(dispatch.token_of_row)
     if target.capability == 0:
         return reference.grouped_wgrad(grad_NP, x_KP, dispatch, out_dtype=out_dtype)
-    tiles = tiles or default_tiles(target, quantized=isinstance(x_KP, MXFP8Tensor))
+    kind = Kind.MXFP8_MXFP8 if isinstance(x_KP, MXFP8Tensor) else Kind.BF16_BF16
     num_programs = num_multiprocessors(dispatch.token_of_row.device)
     return _launch_wgrad(
         grad_NP,
         x_KP,
         dispatch,
         out_dtype=out_dtype,
-        tiles=tiles,
+        tiles=tiles or choose_wgrad_tiles(target, kind),
         target=target,
         num_programs=num_programs,
     )
@@ -97,23 +81,6 @@ def sum_by_expert(
     if target.capability == 0:
         return reference.sum_by_expert(rows_PN, dispatch, out_dtype=out_dtype)
     return _launch_sum(rows_PN, dispatch, out_dtype=out_dtype, target=target)
-
-
-def default_tiles(target: Target, *, quantized: bool) -> WgradTiles:
-    """Tiles that compile ahead of time without spills for each target; not measured on a GPU."""
-    block_k, block_r, num_stages = 128, 64, 3
-    if quantized and target.has_dot_scaled:
-        block_r, num_stages = 128, 2 if target.capability >= 120 else 4
-    elif quantized and target.capability < 90:
-        block_k = 64  # Decoding by integers takes the registers.
-    return WgradTiles(
-        block_n=128,
-        block_k=block_k,
-        block_r=block_r,
-        group_n=8,
-        num_warps=8,
-        num_stages=num_stages,
-    )
 
 
 def _check_operands(
