@@ -65,15 +65,15 @@ class Rules:
         the one that it leads to."""
         return self.hidden_many([path]).get(path)
 
-    def hidden_many(self, paths: Iterable[str], *, are_files: bool = False) -> dict[str, Reason]:
-        """Those of the paths that are hidden. `are_files`: all are known to be plain files, and only
-        the folders above them are looked at. Never raises for a path."""
-        question = self.question(are_files=are_files)
+    def hidden_many(self, paths: Iterable[str]) -> dict[str, Reason]:
+        """Those of the paths that are hidden. Never raises for a path."""
+        question = self.question()
         question.add(paths)
         return question.answer()
 
     def question(self, *, are_files: bool = False) -> "Question":
-        """As `hidden_many`, for paths that become known one after the other."""
+        """As `hidden_many`, for paths that become known one after the other. `are_files`: all are
+        known to be plain files, and only the folders above them are looked at."""
         return Question(self, partial(self._places, top=self._top(), is_file=are_files))
 
     def is_secret(self, path: str, *, is_folder: bool = False) -> bool:
