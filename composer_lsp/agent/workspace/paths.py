@@ -153,7 +153,7 @@ class Paths:
         return set(self._reasons(places))
 
     def found_files(self, root: str) -> "FoundFiles":
-        """For files of one of the roots."""
+        """For files of one of the roots. Some milliseconds."""
         with self._lock:
             return FoundFiles(self._rules[root], self._lock)
 
@@ -207,6 +207,7 @@ class FoundFiles:
         self._rules = rules
         self._lock = lock
         self._question = rules.question(are_files=True)
+        self._question.begin()
         self._git_folders = GitFolders()
         self._added: set[str] = set()
         self._gits: set[str] = set()

@@ -181,6 +181,10 @@ class Question:
         """Of the repositories that git cannot be asked about; None stands for one of the others."""
         self._for_git: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
 
+    def begin(self) -> None:
+        """Do at once what takes milliseconds and depends on no path; otherwise the first one waits."""
+        self._tree("")
+
     def add(self, paths: Iterable[str]) -> None:
         """Never raises for a path."""
         for path in paths:
@@ -199,7 +203,6 @@ class Question:
         for repository, asked in self._for_git.items():
             for place in self._ignored(repository, asked):
                 self._reasons.update(dict.fromkeys(asked[place], "gitignore"))
-        self._for_git.clear()
         return self._reasons
 
     def _tree(self, repository: str) -> layered.Tree | None:
