@@ -31,6 +31,7 @@ from composer_kernels import (
     Target,
     Tiles,
     choose_tiles,
+    choose_wgrad_tiles,
     mean_rows_per_expert,
 )
 from composer_kernels.formats import num_blocks
@@ -220,7 +221,7 @@ def training_launches(target: Target) -> Iterator[Launch]:
             _operand(fmt, shape.F, plan.num_rows) if fmt == "mxfp8" else _transposed(plan, shape.F),
             plan,
             out_dtype=torch.float32,
-            tiles=_grouped_wgrad.default_tiles(target, quantized=fmt == "mxfp8"),
+            tiles=choose_wgrad_tiles(target, Kind(f"{fmt}_{fmt}")),
             target=target,
             num_programs=1,
         )
@@ -265,10 +266,10 @@ def _transposed(plan: Dispatch, num_columns: int) -> Tensor:
 def _operand(fmt: str, *shape: int) -> Tensor | MXFP8Tensor | MXFP4Tensor:
     if fmt == "bf16":
         return _bf16(*shape)
-    scales = torch.empty((*shape[:-1], num_blocks(shape[-1])), dtype=torch.uint8)
     if fmt == "mxfp8":
-        return MXFP8Tensor(torch.empty(shape, dtype=torch.float8_e4m3fn), scales)
+        return MXFP8Tensor.empty(shape, torch.device("cpu"))
     codes = torch.empty((*shape[:-1], shape[-1] // 2), dtype=torch.uint8)
+    scales = torch.empty((*shape[:-1], num_blocks(shape[-1])), dtype=torch.uint8)
     return MXFP4Tensor(codes, scales)
 
 

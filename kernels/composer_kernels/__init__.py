@@ -23,7 +23,14 @@ from composer_kernels.routing import combine, combine_backward, dispatch, permut
 from composer_kernels.scale_layout import tile_scales, untile_scales
 from composer_kernels.swiglu import GPT_OSS, SILU, SwiGLU
 from composer_kernels.target_info import Target, target_from_capability, target_of
-from composer_kernels.tiles import Kind, Tiles, choose_tiles, mean_rows_per_expert
+from composer_kernels.tiles import (
+    Kind,
+    Tiles,
+    WgradTiles,
+    choose_tiles,
+    choose_wgrad_tiles,
+    mean_rows_per_expert,
+)
 from composer_kernels.training import expert_layer_with_grad, run_experts_with_grad
 
 __all__ = [
@@ -49,8 +56,10 @@ __all__ = [
     "SwiGLU",
     "Target",
     "Tiles",
+    "WgradTiles",
     "choose_block_m",
     "choose_tiles",
+    "choose_wgrad_tiles",
     "combine",
     "combine_backward",
     "dispatch",

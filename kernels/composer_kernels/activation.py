@@ -13,10 +13,10 @@ from torch import Tensor
 
 from composer_kernels import reference
 from composer_kernels.errors import ShapeError, check_device, check_dtype, check_shape
+from composer_kernels.formats import VALUE_DTYPES
 from composer_kernels.swiglu import SwiGLU
 from composer_kernels.target_info import Target, target_of
 
-_FLOATS = (torch.bfloat16, torch.float32)
 _BLOCK_P, _BLOCK_F = 16, 128
 
 
@@ -42,7 +42,7 @@ def swiglu_backward(
     `apply_swiglu` does.
     """
     _check_gate_up(gate_up_PG)
-    check_dtype("grad", grad_PF, _FLOATS)
+    check_dtype("grad", grad_PF, VALUE_DTYPES)
     check_shape("grad", grad_PF, (gate_up_PG.shape[0], gate_up_PG.shape[1] // 2))
     check_device(grad=grad_PF, gate_up=gate_up_PG)
     target = target_of(gate_up_PG)
@@ -52,7 +52,7 @@ def swiglu_backward(
 
 
 def _check_gate_up(gate_up: Tensor) -> None:
-    check_dtype("gate_up", gate_up, _FLOATS)
+    check_dtype("gate_up", gate_up, VALUE_DTYPES)
     if gate_up.dim() != 2 or gate_up.shape[1] % 2:
         raise ShapeError("gate_up", gate_up.shape, "[P, 2 F]")
 

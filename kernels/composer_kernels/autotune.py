@@ -25,6 +25,7 @@ from composer_kernels.target_info import target_of
 from composer_kernels.tiles import (
     Kind,
     Regime,
+    SavedTiles,
     TileKey,
     Tiles,
     load_tiles,
@@ -66,7 +67,7 @@ def autotune(
     by default `triton.testing.do_bench`'s median. Raises `KernelError` where no candidate runs,
     or `path` is something else than a file of tiles.
     """
-    saved = load_tiles(path) if path.exists() else {}
+    saved = load_tiles(path) if path.exists() else SavedTiles()
     time_ms = time_ms or _median_ms
     regime = regime_of(mean_rows_per_expert(num_tokens, top_k, num_experts))
     generator = torch.Generator(device).manual_seed(0)
@@ -93,7 +94,7 @@ def autotune(
     best = min(times, key=times.__getitem__)
     capability = target_of(weights_TK).capability
     key = TileKey(capability=capability, kind=kind, regime=regime, shape=(n, k))
-    save_tiles(path, saved | {key: best})
+    save_tiles(path, SavedTiles(gemm={key: best}).over(saved))
     return best
 
 

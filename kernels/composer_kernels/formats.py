@@ -8,6 +8,7 @@ The last dimension is the one that a matrix product contracts. Where its length 
 32, the last block is shorter.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -17,6 +18,9 @@ from torch import Tensor
 
 BLOCK = 32
 """Elements that share one scale."""
+
+VALUE_DTYPES = (torch.bfloat16, torch.float32)
+"""What kernels take and give beside the formats."""
 
 E4M3_MAX = 448.0
 E4M3_EMAX = 8
@@ -56,6 +60,15 @@ class MXFP8Tensor:
     @property
     def shape(self) -> torch.Size:
         return self.codes.shape
+
+    @classmethod
+    def empty(cls, shape: Sequence[int], device: torch.device) -> "MXFP8Tensor":
+        """One of this shape, to be written."""
+        scale_shape = (*shape[:-1], num_blocks(shape[-1]))
+        return cls(
+            codes=torch.empty(tuple(shape), dtype=torch.float8_e4m3fn, device=device),
+            scales=torch.empty(scale_shape, dtype=torch.uint8, device=device),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ tests call it.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from jaxtyping import Float
@@ -41,14 +41,13 @@ from composer_kernels.errors import (
     check_dtype,
     check_shape,
 )
-from composer_kernels.formats import MXFP4Tensor, MXFP8Tensor, ScaleRule, num_blocks
+from composer_kernels.formats import VALUE_DTYPES, MXFP4Tensor, MXFP8Tensor, ScaleRule
+from composer_kernels.mx import check_mx, check_value_dtype
 from composer_kernels.reference.mxfp8 import e4m3_carry
 from composer_kernels.routes import Dispatch
 from composer_kernels.swiglu import SwiGLU
-from composer_kernels.target_info import Target, target_of
+from composer_kernels.target_info import Target, num_multiprocessors, target_of
 from composer_kernels.tiles import Kind, Tiles, choose_tiles, mean_rows_per_expert
-
-_FLOATS = (torch.bfloat16, torch.float32)
 
 
 def grouped_gemm(
@@ -74,34 +73,16 @@ def grouped_gemm(
     No gradient is kept on CUDA. Raises a `KernelError` that names the tensor where shapes,
     dtypes, devices or strides do not fit.
     """
-    kind = _check(x_RK, w_ENK, dispatch, bias_EN, activation, gather)
-    check_dtype("the result", torch.empty(0, dtype=out_dtype), _FLOATS)
+    options = _Options(bias_EN=bias_EN, activation=activation, gather=gather)
+    _check(x_RK, w_ENK, dispatch, **options)
+    check_value_dtype(out_dtype)
     target = target_of(dispatch.token_of_row)
     if target.capability == 0:
-        return reference.grouped_gemm(
-            x_RK,
-            w_ENK,
-            dispatch,
-            bias_EN=bias_EN,
-            activation=activation,
-            gather=gather,
-            out_dtype=out_dtype,
-        )
-    num_outputs = _num_outputs(w_ENK, activation)
-    y_PO = torch.empty(
-        dispatch.num_rows, num_outputs, dtype=out_dtype, device=dispatch.token_of_row.device
-    )
-    _launch(
-        x_RK,
-        w_ENK,
-        dispatch,
-        bias_EN=bias_EN,
-        activation=activation,
-        gather=gather,
-        out=y_PO,
-        tiles=tiles or _saved_tiles(target, kind, w_ENK, dispatch),
-        target=target,
-    )
+        return reference.grouped_gemm(x_RK, w_ENK, dispatch, **options, out_dtype=out_dtype)
+    shape = _out_shape(w_ENK, dispatch, activation)
+    y_PO = torch.empty(shape, dtype=out_dtype, device=dispatch.token_of_row.device)
+    tiles = tiles or _saved_tiles(target, x_RK, w_ENK, dispatch)
+    _launch(x_RK, w_ENK, dispatch, **options, out=y_PO, tiles=tiles, target=target)
     return y_PO
 
 
@@ -120,36 +101,15 @@ def grouped_gemm_quantized(
 
     The sums never reach memory: what a next `grouped_gemm` reads is a quarter of f32.
     """
-    kind = _check(x_RK, w_ENK, dispatch, bias_EN, activation, gather)
+    options = _Options(bias_EN=bias_EN, activation=activation, gather=gather)
+    _check(x_RK, w_ENK, dispatch, **options)
     target = target_of(dispatch.token_of_row)
     if target.capability == 0:
-        return reference.grouped_gemm_quantized(
-            x_RK,
-            w_ENK,
-            dispatch,
-            bias_EN=bias_EN,
-            activation=activation,
-            gather=gather,
-            rule=rule,
-        )
-    device = dispatch.token_of_row.device
-    shape = (dispatch.num_rows, _num_outputs(w_ENK, activation))
-    y_PO = MXFP8Tensor(
-        torch.empty(shape, dtype=torch.float8_e4m3fn, device=device),
-        torch.empty((shape[0], num_blocks(shape[1])), dtype=torch.uint8, device=device),
-    )
-    _launch(
-        x_RK,
-        w_ENK,
-        dispatch,
-        bias_EN=bias_EN,
-        activation=activation,
-        gather=gather,
-        out=y_PO,
-        rule=rule,
-        tiles=tiles or _saved_tiles(target, kind, w_ENK, dispatch),
-        target=target,
-    )
+        return reference.grouped_gemm_quantized(x_RK, w_ENK, dispatch, **options, rule=rule)
+    shape = _out_shape(w_ENK, dispatch, activation)
+    y_PO = MXFP8Tensor.empty(shape, dispatch.token_of_row.device)
+    tiles = tiles or _saved_tiles(target, x_RK, w_ENK, dispatch)
+    _launch(x_RK, w_ENK, dispatch, **options, out=y_PO, rule=rule, tiles=tiles, target=target)
     return y_PO
 
 
@@ -168,17 +128,30 @@ def kind_of(x: Tensor | MXFP8Tensor, w: Tensor | MXFP8Tensor | MXFP4Tensor) -> K
             raise KernelError("x is in MXFP8 and w is not; MXFP8 activations take MXFP8 weights")
 
 
-def _num_outputs(w_ENK: Tensor | MXFP8Tensor | MXFP4Tensor, activation: SwiGLU | None) -> int:
-    return w_ENK.shape[1] if activation is None else w_ENK.shape[1] // 2
+class _Options(TypedDict):
+    """What a launch, its twin and the checks take alike; see `grouped_gemm`."""
+
+    bias_EN: Tensor | None
+    activation: SwiGLU | None
+    gather: bool
+
+
+def _out_shape(
+    w_ENK: Tensor | MXFP8Tensor | MXFP4Tensor, dispatch: Dispatch, activation: SwiGLU | None
+) -> tuple[int, int]:
+    return dispatch.num_rows, w_ENK.shape[1] if activation is None else w_ENK.shape[1] // 2
 
 
 def _saved_tiles(
-    target: Target, kind: Kind, w_ENK: Tensor | MXFP8Tensor | MXFP4Tensor, dispatch: Dispatch
+    target: Target,
+    x_RK: Tensor | MXFP8Tensor,
+    w_ENK: Tensor | MXFP8Tensor | MXFP4Tensor,
+    dispatch: Dispatch,
 ) -> Tiles:
     num_tokens, top_k = dispatch.row_of_slot.shape
     E, N, K = w_ENK.shape
     rows_per_expert = mean_rows_per_expert(num_tokens, top_k, E)
-    tiles = choose_tiles(target, kind, rows_per_expert, N, K)
+    tiles = choose_tiles(target, kind_of(x_RK, w_ENK), rows_per_expert, N, K)
     return replace(tiles, block_m=min(tiles.block_m, dispatch.block_m))
 
 
@@ -186,11 +159,12 @@ def _check(
     x_RK: Tensor | MXFP8Tensor,
     w_ENK: Tensor | MXFP8Tensor | MXFP4Tensor,
     dispatch: Dispatch,
+    *,
     bias_EN: Tensor | None,
     activation: SwiGLU | None,
     gather: bool,
-) -> Kind:
-    """Raises a `KernelError` unless the operands fit together; the pair of formats."""
+) -> None:
+    """Raises a `KernelError` unless the operands fit together."""
     kind = kind_of(x_RK, w_ENK)
     if len(w_ENK.shape) != 3:
         raise ShapeError("w", w_ENK.shape, "[E, N, K]")
@@ -206,7 +180,7 @@ def _check(
     parts = _check_operand("x", x_RK) | _check_operand("w", w_ENK)
     if bias_EN is not None:
         check_shape("bias", bias_EN, [E, N])
-        check_dtype("bias", bias_EN, _FLOATS)
+        check_dtype("bias", bias_EN, VALUE_DTYPES)
         parts["bias"] = bias_EN
     check_device(**parts, **{"dispatch.token_of_row": dispatch.token_of_row})
     for name, part in parts.items():
@@ -215,20 +189,15 @@ def _check(
             raise KernelError(
                 f"{name} has stride {part.stride(-1)} along its last dimension, not 1"
             )
-    return kind
 
 
 def _check_operand(name: str, operand: Tensor | MXFP8Tensor | MXFP4Tensor) -> dict[str, Tensor]:
     """The tensors that an operand is made of, by name."""
     if isinstance(operand, Tensor):
         on_cpu = operand.device.type == "cpu"
-        check_dtype(name, operand, _FLOATS if on_cpu else [torch.bfloat16])
+        check_dtype(name, operand, VALUE_DTYPES if on_cpu else [torch.bfloat16])
         return {name: operand}
-    codes_dtype = torch.float8_e4m3fn if isinstance(operand, MXFP8Tensor) else torch.uint8
-    check_dtype(f"{name}.codes", operand.codes, [codes_dtype])
-    check_dtype(f"{name}.scales", operand.scales, [torch.uint8])
-    scale_shape = [*operand.shape[:-1], num_blocks(operand.shape[-1])]
-    check_shape(f"{name}.scales", operand.scales, scale_shape)
+    check_mx(name, operand)
     return {f"{name}.codes": operand.codes, f"{name}.scales": operand.scales}
 
 
@@ -273,7 +242,7 @@ def _launch(
     if num_tiles == 0:
         return
     if num_programs is None:
-        num_programs = _num_multiprocessors(x.elements.device) * tiles.programs_per_sm
+        num_programs = num_multiprocessors(x.elements.device) * tiles.programs_per_sm
     details: Any = _grouped_gemm
     kernel = details.grouped_gemm_kernel
     kernel[(min(num_programs, num_tiles),)](
@@ -362,8 +331,3 @@ def _bytes(operand: Tensor | MXFP8Tensor | MXFP4Tensor) -> _Bytes:
 
 def _stride(tensor: Tensor | None, dim: int) -> int:
     return 0 if tensor is None else tensor.stride(dim)
-
-
-def _num_multiprocessors(device: torch.device) -> int:
-    cuda: Any = torch.cuda
-    return cuda.get_device_properties(device).multi_processor_count

@@ -14,7 +14,6 @@ Dimensions: P rows of the permuted buffer, E experts, N outputs, K inputs of the
 `_launch_*` functions run the kernels on any device that Triton takes; tests call them.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,29 +22,11 @@ from torch import Tensor
 
 from composer_kernels import reference
 from composer_kernels.errors import KernelError, ShapeError, check_device, check_dtype
-from composer_kernels.formats import BLOCK, MXFP8Tensor
-from composer_kernels.mxfp8 import check_mxfp8, check_value_dtype
+from composer_kernels.formats import BLOCK, VALUE_DTYPES, MXFP8Tensor
+from composer_kernels.mx import check_mx, check_value_dtype
 from composer_kernels.routes import Dispatch
-from composer_kernels.target_info import Target, target_of
-
-_FLOATS = (torch.bfloat16, torch.float32)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WgradTiles:
-    """One way to cut the gradients of experts' weights. Sizes are powers of two."""
-
-    block_n: int
-    """Rows of a tile of the gradient, at least 16."""
-    block_k: int
-    """Columns of it, at least 16."""
-    block_r: int
-    """Rows of the permuted buffer a step, a multiple of 32."""
-    group_n: int
-    """Tiles of rows that share their columns of x in the L2 cache: the height of a band."""
-    num_warps: int
-    num_stages: int
-    """Steps whose loads are in flight."""
+from composer_kernels.target_info import Target, num_multiprocessors, target_of
+from composer_kernels.tiles import Kind, WgradTiles, choose_wgrad_tiles
 
 
 def grouped_wgrad(
@@ -60,7 +41,8 @@ def grouped_wgrad(
 
     Both operands are MXFP8, blocks along the rows, or both bf16 (on the CPU f32 too) with any
     strides. Rows of padding must be zeros, as all that writes a permuted buffer here leaves them;
-    rows past the last block in use are not read. `tiles`: `default_tiles` by default.
+    rows past the last block in use are not read. `tiles`: the saved choice by
+    default.
 
     Raises a `KernelError` that names the tensor where shapes, dtypes or devices do not fit, or
     `dispatch.block_m` is no multiple of 32.
@@ -70,14 +52,14 @@ def grouped_wgrad(
     target = target_of(dispatch.token_of_row)
     if target.capability == 0:
         return reference.grouped_wgrad(grad_NP, x_KP, dispatch, out_dtype=out_dtype)
-    tiles = tiles or default_tiles(target, quantized=isinstance(x_KP, MXFP8Tensor))
-    num_programs = _num_multiprocessors(dispatch.token_of_row.device)
+    kind = Kind.MXFP8_MXFP8 if isinstance(x_KP, MXFP8Tensor) else Kind.BF16_BF16
+    num_programs = num_multiprocessors(dispatch.token_of_row.device)
     return _launch_wgrad(
         grad_NP,
         x_KP,
         dispatch,
         out_dtype=out_dtype,
-        tiles=tiles,
+        tiles=tiles or choose_wgrad_tiles(target, kind),
         target=target,
         num_programs=num_programs,
     )
@@ -90,7 +72,7 @@ def sum_by_expert(
 
     Takes and raises what `grouped_wgrad` does for bf16, and f32 on every device.
     """
-    check_dtype("rows", rows_PN, _FLOATS)
+    check_dtype("rows", rows_PN, VALUE_DTYPES)
     check_value_dtype(out_dtype)
     if rows_PN.dim() != 2:
         raise ShapeError("rows", rows_PN.shape, "[P, N]")
@@ -101,23 +83,6 @@ def sum_by_expert(
     return _launch_sum(rows_PN, dispatch, out_dtype=out_dtype, target=target)
 
 
-def default_tiles(target: Target, *, quantized: bool) -> WgradTiles:
-    """Tiles that compile ahead of time without spills for each target; not measured on a GPU."""
-    block_k, block_r, num_stages = 128, 64, 3
-    if quantized and target.has_dot_scaled:
-        block_r, num_stages = 128, 2 if target.capability >= 120 else 4
-    elif quantized and target.capability < 90:
-        block_k = 64  # Decoding by integers takes the registers.
-    return WgradTiles(
-        block_n=128,
-        block_k=block_k,
-        block_r=block_r,
-        group_n=8,
-        num_warps=8,
-        num_stages=num_stages,
-    )
-
-
 def _check_operands(
     grad_NP: Tensor | MXFP8Tensor, x_KP: Tensor | MXFP8Tensor, dispatch: Dispatch
 ) -> None:
@@ -125,11 +90,11 @@ def _check_operands(
         raise KernelError("one of grad and x is in MXFP8; both or neither are asked for")
     for name, operand in (("grad", grad_NP), ("x", x_KP)):
         if isinstance(operand, MXFP8Tensor):
-            check_mxfp8(name, operand)
+            check_mx(name, operand)
             part = operand.codes
         else:
             on_cpu = operand.device.type == "cpu"
-            check_dtype(name, operand, _FLOATS if on_cpu else [torch.bfloat16])
+            check_dtype(name, operand, VALUE_DTYPES if on_cpu else [torch.bfloat16])
             part = operand
         _check_dispatch(name, operand.shape, part, dispatch)
 
@@ -237,8 +202,3 @@ def _bytes(operand: Tensor | MXFP8Tensor) -> tuple[Tensor, Tensor | None]:
     if isinstance(operand, MXFP8Tensor):
         return operand.codes.contiguous().view(torch.uint8), operand.scales.contiguous()
     return operand.detach(), None
-
-
-def _num_multiprocessors(device: torch.device) -> int:
-    cuda: Any = torch.cuda
-    return cuda.get_device_properties(device).multi_processor_count

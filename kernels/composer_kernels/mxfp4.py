@@ -1,6 +1,5 @@
 """MXFP4 weights, as gpt-oss publishes them, to bf16 and f32: `reference.mxfp4` has the formula."""
 
-from math import prod
 from typing import Any, cast
 
 import torch
@@ -8,9 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from composer_kernels import reference
-from composer_kernels.errors import ShapeError, check_device, check_dtype, check_shape
-from composer_kernels.formats import MXFP4Tensor, num_blocks
-from composer_kernels.mxfp8 import check_value_dtype
+from composer_kernels.formats import MXFP4Tensor
+from composer_kernels.mx import check_mx, check_value_dtype, launch_dequantize
 from composer_kernels.target_info import Target, target_of
 
 BLOCK_M = 16
@@ -27,22 +25,12 @@ def mxfp4_dequantize(
     A checkpoint's `blocks` `[…, K / 32, 16]` are `codes` once their last two dimensions are one.
     Raises `DtypeError` or `ShapeError` where codes and scales do not belong together.
     """
-    check_mxfp4("x", x)
+    check_mx("x", x)
     check_value_dtype(dtype)
     target = target_of(x.codes)
     if target.capability == 0:
         return reference.mxfp4_dequantize(x, dtype=dtype)
     return _launch_dequantize(x, dtype=dtype, target=target)
-
-
-def check_mxfp4(name: str, x: MXFP4Tensor) -> None:
-    """Raises a `KernelError` unless codes and scales belong together and lie on one device."""
-    check_dtype(f"{name}.codes", x.codes, [torch.uint8])
-    check_dtype(f"{name}.scales", x.scales, [torch.uint8])
-    if not x.codes.shape:
-        raise ShapeError(f"{name}.codes", x.codes.shape, "[*lead, K / 2]")
-    check_shape(f"{name}.scales", x.scales, [*x.shape[:-1], num_blocks(x.shape[-1])])
-    check_device(**{f"{name}.codes": x.codes, f"{name}.scales": x.scales})
 
 
 # Tests launch on the CPU, with `target_info.INTERPRETER`. A grid of no programs is no launch. Triton is imported where the kernel is
@@ -52,17 +40,10 @@ def check_mxfp4(name: str, x: MXFP4Tensor) -> None:
 def _launch_dequantize(x: MXFP4Tensor, *, dtype: torch.dtype, target: Target) -> Tensor:
     from composer_kernels.mxfp4_details import _dequantize
 
-    M, num_bytes = prod(x.codes.shape[:-1]), x.codes.shape[-1]
-    values = torch.empty(x.shape, dtype=dtype, device=x.codes.device)
-    kernel = cast(Any, _dequantize).dequantize_kernel
-    kernel[(-(-M // BLOCK_M), -(-num_bytes // BLOCK_BYTES))](
-        x.codes.contiguous(),
-        x.scales.contiguous(),
-        values,
-        M,
-        num_bytes,
-        BLOCK_M=BLOCK_M,
-        BLOCK_BYTES=BLOCK_BYTES,
+    return launch_dequantize(
+        cast(Any, _dequantize).dequantize_kernel,
+        x,
+        dtype=dtype,
+        block=(BLOCK_M, BLOCK_BYTES),
         INTERPRETED=target.interpreted,
     )
-    return values

@@ -8,12 +8,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from composer_kernels import reference
-from composer_kernels.errors import ShapeError, check_device, check_dtype, check_shape
-from composer_kernels.formats import MXFP8Tensor, ScaleRule, num_blocks
+from composer_kernels.errors import ShapeError, check_dtype
+from composer_kernels.formats import VALUE_DTYPES, MXFP8Tensor, ScaleRule
+from composer_kernels.mx import check_mx, check_value_dtype, launch_dequantize
 from composer_kernels.reference.mxfp8 import e4m3_carry
 from composer_kernels.target_info import Target, target_of
-
-VALUE_DTYPES = (torch.bfloat16, torch.float32)
 
 BLOCK_M = 64
 BLOCK_K = 128
@@ -69,27 +68,12 @@ def mxfp8_dequantize(
 
     Raises `DtypeError` or `ShapeError` where codes and scales do not belong together.
     """
-    check_mxfp8("x", x)
+    check_mx("x", x)
     check_value_dtype(dtype)
     target = target_of(x.codes)
     if target.capability == 0:
         return reference.mxfp8_dequantize(x, dtype=dtype)
     return _launch_dequantize(x, dtype=dtype, target=target)
-
-
-def check_mxfp8(name: str, x: MXFP8Tensor) -> None:
-    """Raises a `KernelError` unless codes and scales belong together and lie on one device."""
-    check_dtype(f"{name}.codes", x.codes, [torch.float8_e4m3fn])
-    check_dtype(f"{name}.scales", x.scales, [torch.uint8])
-    if not x.shape:
-        raise ShapeError(f"{name}.codes", x.shape, "[*lead, K]")
-    check_shape(f"{name}.scales", x.scales, [*x.shape[:-1], num_blocks(x.shape[-1])])
-    check_device(**{f"{name}.codes": x.codes, f"{name}.scales": x.scales})
-
-
-def check_value_dtype(dtype: torch.dtype) -> None:
-    """Raises `DtypeError` unless kernels write this dtype."""
-    check_dtype("the result", torch.empty(0, dtype=dtype), VALUE_DTYPES)
 
 
 # Tests launch on the CPU, with `target_info.INTERPRETER`. A grid of no programs is no launch. Triton is imported where kernels are
@@ -105,8 +89,8 @@ def _launch_quantize(
     M = x.shape[-2] if columns else prod(x.shape[:-1])
     B = prod(x.shape[:-2]) if columns else 1
     x_BMK = x.reshape(B, M, K)
-    rows = _empty(x, x.shape)
-    transposed = _empty(x, (*x.shape[:-2], K, M)) if columns else None
+    rows = MXFP8Tensor.empty(x.shape, x.device)
+    transposed = MXFP8Tensor.empty((*x.shape[:-2], K, M), x.device) if columns else None
     block_m = BLOCK_M if columns else min(BLOCK_M, _next_power_of_two(M))
     kernel = cast(Any, _quantize).quantize_kernel
     outputs = [*_bytes(rows), *_bytes(transposed or rows)]
@@ -130,28 +114,15 @@ def _launch_quantize(
 def _launch_dequantize(x: MXFP8Tensor, *, dtype: torch.dtype, target: Target) -> Tensor:
     from composer_kernels.mxfp8_details import _quantize
 
-    M, K = prod(x.shape[:-1]), x.shape[-1]
-    values = torch.empty(x.shape, dtype=dtype, device=x.codes.device)
-    block_m = min(BLOCK_M, _next_power_of_two(M))
-    kernel = cast(Any, _quantize).dequantize_kernel
-    kernel[(-(-M // block_m), -(-K // BLOCK_K))](
-        x.codes.contiguous().view(torch.uint8),
-        x.scales.contiguous(),
-        values,
-        M,
-        K,
-        BLOCK_M=block_m,
-        BLOCK_K=BLOCK_K,
+    block_m = min(BLOCK_M, _next_power_of_two(prod(x.shape[:-1])))
+    return launch_dequantize(
+        cast(Any, _quantize).dequantize_kernel,
+        x,
+        dtype=dtype,
+        block=(block_m, BLOCK_K),
         HAS_E4M3_CASTS=target.has_e4m3_casts,
         INTERPRETED=target.interpreted,
     )
-    return values
-
-
-def _empty(x: Tensor, shape: tuple[int, ...]) -> MXFP8Tensor:
-    codes = torch.empty(shape, dtype=torch.float8_e4m3fn, device=x.device)
-    scale_shape = (*shape[:-1], num_blocks(shape[-1]))
-    return MXFP8Tensor(codes, torch.empty(scale_shape, dtype=torch.uint8, device=x.device))
 
 
 def _bytes(x: MXFP8Tensor) -> tuple[Tensor, Tensor]:

@@ -30,11 +30,10 @@ from composer_kernels.errors import (
     check_dtype,
     check_shape,
 )
-from composer_kernels.formats import MXFP8Tensor
+from composer_kernels.formats import VALUE_DTYPES, MXFP8Tensor
 from composer_kernels.routes import Dispatch, GroupScore, RouterConfig, Scoring, num_rows_bound
 from composer_kernels.target_info import target_of
 
-_FLOATS = (torch.bfloat16, torch.float32)
 _SCORING_CODES = {Scoring.SOFTMAX: 0, Scoring.SOFTMAX_OF_CHOSEN: 1, Scoring.SIGMOID: 2}
 
 _CHUNK = 256
@@ -140,10 +139,10 @@ def combine(
     Raises `KernelError` where shape, dtype or device do not fit.
     """
     _check_rows("y", y_PD, dispatch.num_rows, dispatch)
-    check_dtype("y", y_PD, _FLOATS)
+    check_dtype("y", y_PD, VALUE_DTYPES)
     out_dtype = out_dtype or y_PD.dtype
-    if out_dtype not in _FLOATS:
-        raise DtypeError("the combined output", out_dtype, _FLOATS)
+    if out_dtype not in VALUE_DTYPES:
+        raise DtypeError("the combined output", out_dtype, VALUE_DTYPES)
     run = _launch_combine if y_PD.is_cuda else reference.combine
     return run(y_PD, dispatch, weighted=weighted, out_dtype=out_dtype)
 
@@ -159,8 +158,8 @@ def combine_backward(
     """
     _check_rows("grad_out", grad_out_TD, dispatch.row_of_slot.shape[0], dispatch)
     _check_rows("y", y_PD, dispatch.num_rows, dispatch)
-    check_dtype("grad_out", grad_out_TD, _FLOATS)
-    check_dtype("y", y_PD, _FLOATS)
+    check_dtype("grad_out", grad_out_TD, VALUE_DTYPES)
+    check_dtype("y", y_PD, VALUE_DTYPES)
     if grad_out_TD.shape[1] != y_PD.shape[1]:
         raise ShapeError("grad_out", grad_out_TD.shape, f"[T, {y_PD.shape[1]}]")
     run = _launch_combine_backward if y_PD.is_cuda else reference.combine_backward
@@ -171,7 +170,7 @@ def _check_router_inputs(logits: Tensor, config: RouterConfig, bias: Tensor | No
     if logits.ndim != 2:
         raise ShapeError("logits", logits.shape, "[T, E]")
     if not logits.is_floating_point():
-        raise DtypeError("logits", logits.dtype, (*_FLOATS, torch.float16))
+        raise DtypeError("logits", logits.dtype, (*VALUE_DTYPES, torch.float16))
     config.check_num_experts(logits.shape[1])
     if bias is not None:
         check_shape("bias", bias, (logits.shape[1],))

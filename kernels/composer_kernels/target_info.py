@@ -22,6 +22,7 @@ codes is rounded a second time: triton-lang/triton#11753. Integer shifts there t
 import os
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import torch
 
@@ -95,3 +96,9 @@ def target_of(tensor: torch.Tensor) -> Target:
     if tensor.device.type == "cuda":
         return target_from_capability(*torch.cuda.get_device_capability(tensor.device))
     raise DeviceError(f"no kernel runs on {tensor.device}: CUDA and CPU tensors are taken")
+
+
+def num_multiprocessors(device: torch.device) -> int:
+    """How many a GPU has: persistent grids are multiples of it."""
+    cuda: Any = torch.cuda
+    return cuda.get_device_properties(device).multi_processor_count

@@ -1,17 +1,19 @@
-"""How grouped GEMMs are cut into tiles, and the choices saved for each target, kind and load.
+"""How grouped GEMMs and the gradients of their weights are cut into tiles, and the choices saved for
+each target, kind and load.
 
-`choose_tiles` reads `tiles.json` beside this file and, over it, the file that the environment
-variable `COMPOSER_KERNEL_TILES` names, which `composer_kernels.autotune` writes.
+`choose_tiles` and `choose_wgrad_tiles` read `tiles.json` beside this file and, over it, the file that
+the environment variable `COMPOSER_KERNEL_TILES` names, which `composer_kernels.autotune` writes. No
+choice that is shipped was measured on a GPU: each compiles ahead of time without spills.
 """
 
 import json
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar
 
 from composer_kernels.errors import KernelError
 from composer_kernels.formats import BLOCK
@@ -71,16 +73,42 @@ class Tiles:
     """Programs of the persistent grid for each multiprocessor."""
 
     def __post_init__(self) -> None:
-        least = {"block_m": 16, "block_n": 16, "block_k": BLOCK, "num_warps": 1}
-        for name, minimum in least.items():
-            size: int = getattr(self, name)
-            if size < minimum or size & (size - 1):
-                raise KernelError(
-                    f"{name} is {size}; a power of two from {minimum} on is asked for"
-                )
-        for name in ("group_m", "num_stages", "programs_per_sm"):
-            if getattr(self, name) < 1:
-                raise KernelError(f"{name} is {getattr(self, name)}; at least 1 is asked for")
+        _check_sizes(self, {"block_m": 16, "block_n": 16, "block_k": BLOCK, "num_warps": 1})
+        _check_counts(self, "group_m", "num_stages", "programs_per_sm")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WgradTiles:
+    """One way to cut the gradients of experts' weights. Sizes are powers of two."""
+
+    block_n: int
+    """Rows of a tile of the gradient, at least 16."""
+    block_k: int
+    """Columns of it, at least 16."""
+    block_r: int
+    """Rows of the permuted buffer a step, at least 32."""
+    group_n: int
+    """Tiles of rows that share their columns of x in the L2 cache: the height of a band."""
+    num_warps: int
+    num_stages: int
+    """Steps whose loads are in flight."""
+
+    def __post_init__(self) -> None:
+        _check_sizes(self, {"block_n": 16, "block_k": 16, "block_r": BLOCK, "num_warps": 1})
+        _check_counts(self, "group_n", "num_stages")
+
+
+def _check_sizes(tiles: Tiles | WgradTiles, least: Mapping[str, int]) -> None:
+    for name, minimum in least.items():
+        size: int = getattr(tiles, name)
+        if size < minimum or size & (size - 1):
+            raise KernelError(f"{name} is {size}; a power of two from {minimum} on is asked for")
+
+
+def _check_counts(tiles: Tiles | WgradTiles, *names: str) -> None:
+    for name in names:
+        if getattr(tiles, name) < 1:
+            raise KernelError(f"{name} is {getattr(tiles, name)}; at least 1 is asked for")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,7 +123,29 @@ class TileKey:
     """N and K of the weights; None: every shape without a choice of its own."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WgradKey:
+    """What a choice for gradients of weights is for."""
+
+    capability: int
+    kind: Kind
+    """Of the gradient of the outputs and x: both MXFP8, or both bf16."""
+
+
 TileTable = Mapping[TileKey, Tiles]
+WgradTable = Mapping[WgradKey, WgradTiles]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SavedTiles:
+    """What a file of tiles holds."""
+
+    gemm: TileTable = field(default_factory=dict[TileKey, Tiles])
+    wgrad: WgradTable = field(default_factory=dict[WgradKey, WgradTiles])
+
+    def over(self, other: "SavedTiles") -> "SavedTiles":
+        """These choices, and the other's where these have none."""
+        return SavedTiles(gemm={**other.gemm, **self.gemm}, wgrad={**other.wgrad, **self.wgrad})
 
 
 def choose_tiles(
@@ -115,10 +165,9 @@ def choose_tiles(
     cannot be read, or no choice fits.
     """
     if table is None:
-        table = _default_table(os.environ.get(TILES_VARIABLE))
+        table = _default_tiles(os.environ.get(TILES_VARIABLE)).gemm
     regime = regime_of(rows_per_expert)
-    capabilities = {key.capability for key in table if key.capability <= target.capability}
-    for capability in sorted(capabilities, reverse=True):
+    for capability in _capabilities(table, target):
         for shape in ((n, k), None):
             key = TileKey(capability=capability, kind=kind, regime=regime, shape=shape)
             if key in table:
@@ -126,29 +175,46 @@ def choose_tiles(
     raise KernelError(f"no tiles are saved for {kind} {regime} on {target.name} or below it")
 
 
+def choose_wgrad_tiles(
+    target: Target, kind: Kind, *, table: WgradTable | None = None
+) -> WgradTiles:
+    """The saved choice for gradients of weights; targets and `table` as in `choose_tiles`."""
+    if table is None:
+        table = _default_tiles(os.environ.get(TILES_VARIABLE)).wgrad
+    for capability in _capabilities(table, target):
+        key = WgradKey(capability=capability, kind=kind)
+        if key in table:
+            return table[key]
+    raise KernelError(f"no tiles are saved for {kind} wgrad on {target.name} or below it")
+
+
+def _capabilities(keys: Iterable[TileKey | WgradKey], target: Target) -> list[int]:
+    """Those that have choices, from the target's own down."""
+    return sorted(
+        {key.capability for key in keys if key.capability <= target.capability}, reverse=True
+    )
+
+
 def mean_rows_per_expert(num_tokens: int, top_k: int, num_experts: int) -> int:
     """Rows that an expert gets on average, rounded up."""
     return -(-num_tokens * top_k // num_experts)
 
 
-def load_tiles(path: Path) -> dict[TileKey, Tiles]:
+def load_tiles(path: Path) -> SavedTiles:
     """The choices in a file. Raises `KernelError` that names it where it is not such a file."""
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(entries, list):
-            raise TypeError("the outermost value is no list")
-        return dict(_choice(entry) for entry in cast(list[Any], entries))
+        tables = json.loads(path.read_text(encoding="utf-8"))
+        return SavedTiles(
+            gemm=dict(_gemm_choice(entry) for entry in tables["grouped_gemm"]),
+            wgrad=dict(_wgrad_choice(entry) for entry in tables["grouped_wgrad"]),
+        )
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise KernelError(f"{path} is no file of tiles: {error!r}") from error
 
 
-def _choice(entry: Any) -> tuple[TileKey, Tiles]:
-    """JSON has more types than a field does: `"no"` would swap operands."""
+def _gemm_choice(entry: Any) -> tuple[TileKey, Tiles]:
+    _check_types(entry)
     shape = entry["shape"]
-    for name, value in {"capability": entry["capability"], **entry["tiles"]}.items():
-        wanted = bool if name == "swap_operands" else int
-        if type(value) is not wanted:
-            raise TypeError(f"{name} is {value!r}; {wanted.__name__} is asked for")
     if shape is not None and [type(size) for size in shape] != [int, int]:
         raise TypeError(f"shape is {shape!r}; null or N and K are asked for")
     key = TileKey(
@@ -160,21 +226,49 @@ def _choice(entry: Any) -> tuple[TileKey, Tiles]:
     return key, Tiles(**entry["tiles"])
 
 
-def save_tiles(path: Path, choices: Mapping[TileKey, Tiles]) -> None:
+def _wgrad_choice(entry: Any) -> tuple[WgradKey, WgradTiles]:
+    _check_types(entry)
+    key = WgradKey(capability=entry["capability"], kind=Kind(entry["kind"]))
+    return key, WgradTiles(**entry["tiles"])
+
+
+def _check_types(entry: Any) -> None:
+    """JSON has more types than a field does: `"no"` would swap operands."""
+    for name, value in {"capability": entry["capability"], **entry["tiles"]}.items():
+        wanted = bool if name == "swap_operands" else int
+        if type(value) is not wanted:
+            raise TypeError(f"{name} is {value!r}; {wanted.__name__} is asked for")
+
+
+def save_tiles(path: Path, saved: SavedTiles) -> None:
     """Write choices for `load_tiles`, in a fixed order, one a line."""
-    entries = [{**asdict(key), "tiles": asdict(tiles)} for key, tiles in _ordered(choices)]
-    lines = ",\n".join(json.dumps(entry) for entry in entries)
-    path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+    tables = {
+        "grouped_gemm": _lines(saved.gemm, _gemm_place),
+        "grouped_wgrad": _lines(saved.wgrad, _wgrad_place),
+    }
+    text = ",\n".join(f"{json.dumps(name)}: [{lines}\n]" for name, lines in tables.items())
+    path.write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
 
 
-def _ordered(choices: Mapping[TileKey, Tiles]) -> Iterable[tuple[TileKey, Tiles]]:
-    def place(item: tuple[TileKey, Tiles]) -> tuple[int, str, int, tuple[int, int]]:
-        key = item[0]
-        return key.capability, key.kind, list(Regime).index(key.regime), key.shape or (0, 0)
+_Key = TypeVar("_Key", TileKey, WgradKey)
 
-    return sorted(choices.items(), key=place)
+
+def _lines(
+    choices: Mapping[_Key, Tiles | WgradTiles], place: Callable[[_Key], tuple[object, ...]]
+) -> str:
+    entries = [{**asdict(key), "tiles": asdict(choices[key])} for key in sorted(choices, key=place)]
+    return ",".join(f"\n{json.dumps(entry)}" for entry in entries)
+
+
+def _gemm_place(key: TileKey) -> tuple[int, str, int, tuple[int, int]]:
+    return key.capability, key.kind, list(Regime).index(key.regime), key.shape or (0, 0)
+
+
+def _wgrad_place(key: WgradKey) -> tuple[int, str]:
+    return key.capability, key.kind
 
 
 @cache
-def _default_table(path: str | None) -> TileTable:
-    return load_tiles(_SHIPPED) | (load_tiles(Path(path)) if path else {})
+def _default_tiles(path: str | None) -> SavedTiles:
+    shipped = load_tiles(_SHIPPED)
+    return load_tiles(Path(path)).over(shipped) if path else shipped

@@ -49,7 +49,7 @@ from composer_kernels.activation import apply_swiglu, swiglu_backward
 from composer_kernels.errors import DtypeError, KernelError, check_dtype
 from composer_kernels.expert_weights import ExpertWeights
 from composer_kernels.experts import choose_block_m
-from composer_kernels.formats import BLOCK, MXFP8Tensor
+from composer_kernels.formats import BLOCK, VALUE_DTYPES, MXFP8Tensor
 from composer_kernels.grouped_gemm import grouped_gemm
 from composer_kernels.grouped_wgrad import grouped_wgrad, sum_by_expert
 from composer_kernels.mxfp8 import mxfp8_quantize
@@ -65,8 +65,6 @@ from composer_kernels.routing import (
 from composer_kernels.swiglu import SwiGLU
 
 Operand = Tensor | MXFP8Tensor
-
-_FLOATS = (torch.bfloat16, torch.float32)
 
 
 def expert_layer_with_grad(
@@ -114,8 +112,8 @@ def run_experts_with_grad(
     x is bf16, or on the CPU f32, and the result and x's gradient have its dtype. Differentiable
     once. Raises a `KernelError` that names the tensor where shapes, dtypes or devices do not fit.
     """
-    if x_TD.dtype not in _FLOATS:
-        raise DtypeError("x", x_TD.dtype, _FLOATS)
+    if x_TD.dtype not in VALUE_DTYPES:
+        raise DtypeError("x", x_TD.dtype, VALUE_DTYPES)
     if plan.block_m % BLOCK:
         raise KernelError(
             f"the dispatch's block_m is {plan.block_m}; a multiple of {BLOCK} is asked for"
@@ -123,7 +121,7 @@ def run_experts_with_grad(
     for name, weight in (("gate_up", weights.gate_up), ("down", weights.down)):
         if not isinstance(weight, Tensor):
             raise KernelError(f"{name} is quantised; training takes weights in bf16 or f32")
-        check_dtype(name, weight, _FLOATS)
+        check_dtype(name, weight, VALUE_DTYPES)
     return cast(Any, _ExpertLayer).apply(
         x_TD,
         plan.weights,

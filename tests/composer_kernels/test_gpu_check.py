@@ -153,8 +153,8 @@ def test_tuning_saves_what_later_sections_use(tmp_path: Path, monkeypatch: pytes
     path = tmp_path / "tiles.json"
     arguments = ["--device", "cpu", "--quick", "--out", str(tmp_path), "--tune", str(path)]
     assert gpu_check.main(arguments) == 0
-    assert {tiles.num_stages for tiles in load_tiles(path).values()} == {SMALL.num_stages}
-    assert len({(key.kind, key.shape) for key in load_tiles(path)}) == 8
+    assert {tiles.num_stages for tiles in load_tiles(path).gemm.values()} == {SMALL.num_stages}
+    assert len({(key.kind, key.shape) for key in load_tiles(path).gemm}) == 8
     assert os.environ[TILES_VARIABLE] == str(path)
 
 

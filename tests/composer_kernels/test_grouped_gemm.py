@@ -405,7 +405,7 @@ def test_as_on_a_gpu_with_saved_tiles(rows_per_expert: int, monkeypatch: pytest.
     """The public functions' path to the kernel, with the interpreter in the place of an A100."""
     target = replace(INTERPRETER, capability=80)
     monkeypatch.setattr(module, "target_of", lambda _: target)
-    monkeypatch.setattr(module, "_num_multiprocessors", lambda _: 2)
+    monkeypatch.setattr(module, "num_multiprocessors", lambda _: 2)
     dispatch = spread([rows_per_expert, rows_per_expert - 1])
     x, w = Draw.seeded(13).exact(Kind.MXFP8_MXFP8, dispatch.num_rows, 2, 66, 64)
     assert_same_bits(grouped_gemm(x, w, dispatch), reference.grouped_gemm(x, w, dispatch))

@@ -2,17 +2,28 @@
 
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from composer_kernels import KernelError, MXFP8Tensor, grouped_wgrad, reference, sum_by_expert
+from composer_kernels import (
+    KernelError,
+    Kind,
+    MXFP8Tensor,
+    WgradTiles,
+    choose_wgrad_tiles,
+    grouped_wgrad,
+    reference,
+    sum_by_expert,
+)
 from composer_kernels.formats import num_blocks
-from composer_kernels.grouped_wgrad import WgradTiles, _launch_sum, _launch_wgrad, default_tiles
+from composer_kernels.grouped_wgrad import _launch_sum, _launch_wgrad
 from composer_kernels.routes import Dispatch
 from composer_kernels.target_info import INTERPRETER, target_from_capability
+from composer_kernels.tiles import TILES_VARIABLE, SavedTiles, WgradKey, save_tiles
 
 from .grouped import Draw, Operand, assert_within, dequantize, spread
 
@@ -148,10 +159,10 @@ def test_any_grid_and_step(quantized: bool, num_programs: int, block_r: int):
 
 
 @formats
-def test_as_on_a_gpu_with_default_tiles(quantized: bool, monkeypatch: pytest.MonkeyPatch):
+def test_as_on_a_gpu_with_saved_tiles(quantized: bool, monkeypatch: pytest.MonkeyPatch):
     """The public functions' path to the kernels, with the interpreter in the place of an A100."""
     monkeypatch.setattr(module, "target_of", lambda _: replace(INTERPRETER, capability=80))
-    monkeypatch.setattr(module, "_num_multiprocessors", lambda _: 2)
+    monkeypatch.setattr(module, "num_multiprocessors", lambda _: 2)
     draw, dispatch = Draw.seeded(4), spread([33, 2], block_m=32)
     grad = exact_operand(draw, 20, dispatch, quantized=quantized)
     x = exact_operand(draw, 40, dispatch, quantized=quantized)
@@ -163,12 +174,37 @@ def test_as_on_a_gpu_with_default_tiles(quantized: bool, monkeypatch: pytest.Mon
     )
 
 
+@formats
+def test_the_environments_tiles_are_taken(
+    quantized: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    taken: list[WgradTiles] = []
+
+    def launch_and_note(*operands: Any, tiles: WgradTiles, **options: Any) -> Tensor:
+        taken.append(tiles)
+        return _launch_wgrad(*operands, tiles=tiles, **options)
+
+    monkeypatch.setattr(module, "_launch_wgrad", launch_and_note)
+    monkeypatch.setattr(module, "target_of", lambda _: replace(INTERPRETER, capability=80))
+    monkeypatch.setattr(module, "num_multiprocessors", lambda _: 2)
+    mine = {Kind.BF16_BF16: TILES, Kind.MXFP8_MXFP8: replace(TILES, block_r=32)}
+    saved = {WgradKey(capability=80, kind=kind): tiles for kind, tiles in mine.items()}
+    save_tiles(tmp_path / "tiles.json", SavedTiles(wgrad=saved))
+    monkeypatch.setenv(TILES_VARIABLE, str(tmp_path / "tiles.json"))
+    draw, dispatch = Draw.seeded(6), spread([33, 2], block_m=32)
+    grad = exact_operand(draw, 20, dispatch, quantized=quantized)
+    x = exact_operand(draw, 40, dispatch, quantized=quantized)
+    grouped_wgrad(grad, x, dispatch)
+    assert taken == [mine[Kind.MXFP8_MXFP8 if quantized else Kind.BF16_BF16]]
+
+
 @pytest.mark.parametrize("capability", [(8, 0), (8, 9), (9, 0), (10, 0), (12, 0)])
 @formats
-def test_default_tiles_fit_in_shared_memory(capability: tuple[int, int], quantized: bool):
+def test_saved_tiles_fit_in_shared_memory(capability: tuple[int, int], quantized: bool):
     """Both operands of every step in flight, of what a program may have (CUDA programming guide,
     "Compute capabilities": 99 KiB at 8.9 and 12.0, 163 at 8.0, 227 at 9.0 and 10.0)."""
-    tiles = default_tiles(target_from_capability(*capability), quantized=quantized)
+    kind = Kind.MXFP8_MXFP8 if quantized else Kind.BF16_BF16
+    tiles = choose_wgrad_tiles(target_from_capability(*capability), kind)
     step = (tiles.block_n + tiles.block_k) * tiles.block_r * (1 if quantized else 2)
     limit_kib = {(8, 0): 163, (9, 0): 227, (10, 0): 227}.get(capability, 99)
     assert step * tiles.num_stages <= limit_kib * 1024

@@ -1,5 +1,6 @@
-"""Writing the page's tables, with a page and rows of the test's own."""
+"""Writing the page's tables, with a page and rows of the test's own; and the page's examples."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,3 +70,15 @@ def test_missing_markers_are_named(page: Path):
     page.write_text("nothing")
     with pytest.raises(ValueError, match="peaks:begin"):
         documents.stale(page)
+
+
+SNIPPETS = re.findall(r"```python\n(.*?)```", documents.PAGE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize("number", range(len(SNIPPETS)))
+def test_an_example_runs_by_itself(number: int):
+    exec(SNIPPETS[number], {})
+
+
+def test_the_page_has_examples_of_inference_and_training():
+    assert ["_with_grad" in snippet for snippet in SNIPPETS] == [False, True]

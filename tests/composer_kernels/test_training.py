@@ -286,8 +286,8 @@ def by_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("mxfp8", "grouped_gemm", "grouped_wgrad", "activation", "experts"):
         module = import_module(f"composer_kernels.{name}")
         monkeypatch.setattr(module, "target_of", lambda _: target)
-        if hasattr(module, "_num_multiprocessors"):
-            monkeypatch.setattr(module, "_num_multiprocessors", lambda _: 2)
+        if hasattr(module, "num_multiprocessors"):
+            monkeypatch.setattr(module, "num_multiprocessors", lambda _: 2)
 
     def dispatch(ids: Tensor, weights: Tensor, num_experts: int, block_m: int, **local: int) -> Any:
         return _launch_dispatch(ids, weights, block_m, **local)

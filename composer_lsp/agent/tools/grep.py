@@ -3,18 +3,20 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Any, NamedTuple
+from itertools import islice
+from typing import Annotated, Any
 
 from composer_index.search.ripgrep import find_ripgrep
 from composer_index.store.records import Filter
 from composer_index.store.sql import GlobError, matches
 from composer_lsp.agent.edits.lines import split_lines
+from composer_lsp.agent.tools.blocks import Line, relative
 from composer_lsp.agent.tools.context import ToolContext
-from composer_lsp.agent.tools.together import Found, Pass, Together, search_together
+from composer_lsp.agent.tools.together import Found, Pass, search_together
 from composer_lsp.agent.tools.tool import ToolError, tool
 from composer_lsp.agent.workspace.paths import Paths, Place
 
@@ -28,13 +30,6 @@ _MAX_SEEN = 2000
 """Hits that are looked at: some are of hidden files, and are not shown."""
 _MAX_EVENT_BYTES = 16_000_000
 """Of one line of ripgrep's answer, which holds the line that matched."""
-
-
-class _Hit(NamedTuple):
-    path: str
-    line: int
-    text: str
-    """With what ends it."""
 
 
 @tool(only_reads=True)
@@ -54,25 +49,26 @@ async def grep(
     search = _Search((program, *_FIXED, *options), pattern)
     places = _places(context.workspace.paths, path)
     overlaid = await _overlaid(context)
-    hits, is_cut = await _on_disk(context.workspace.paths, search, places, overlaid)
+    found, is_cut = await _on_disk(context.workspace.paths, search, places, overlaid)
     for name, text in overlaid.items():
         if text is not None and _is_below(context.workspace.paths.locate(name), places):
-            hits += await search.in_text(name, text)
-    if glob:
-        hits = [hit for hit in hits if matches(Filter(path_glob=glob), hit.path, "")]
-    if not hits:
+            found[name] = await search.in_text(text)
+    paths = sorted(path for path in found if not glob or matches(Filter(path_glob=glob), path, ""))
+    num_hits = sum(len(found[path]) for path in paths)
+    if not num_hits:
         return f"No line matches {pattern}."
-    hits.sort(key=lambda hit: (hit.path, hit.line))
     num_shown = min(MAX_HITS, context.max_result_chars // _CHARS_A_HIT)
-    shown_hits = [hit._replace(text=_first_line(hit.text)) for hit in hits[:num_shown]]
-    for hit in shown_hits:
-        if len(hit.text) <= MAX_LINE_CHARS:
-            context.reads.add(hit.path, hit.line, hit.line)
-    shown = "\n".join(f"{hit.path}:{hit.line}:{_short(hit.text)}" for hit in shown_hits)
-    if len(hits) > num_shown:
+    hits = ((path, line, text) for path in paths for line, text in found[path])
+    shown: list[str] = []
+    for path, line, data in islice(hits, num_shown):
+        text = _first_line(data.decode("utf-8", "replace"))
+        if len(text) <= MAX_LINE_CHARS:
+            context.reads.add(path, line, line)
+        shown.append(f"{path}:{line}:{_short(text)}")
+    if num_hits > num_shown:
         more = "at least " if is_cut else ""
-        shown += f"\n[cut: {num_shown} of {more}{len(hits)} lines; narrow the search]"
-    return shown
+        shown.append(f"[cut: {num_shown} of {more}{num_hits} lines; narrow the search]")
+    return "\n".join(shown)
 
 
 async def paths_that_match(context: ToolContext, pattern: str) -> list[str]:
@@ -86,11 +82,11 @@ async def paths_that_match(context: ToolContext, pattern: str) -> list[str]:
     found: set[str] = set()
     for root in paths.roots:
         on_disk = await search.paths(root)
-        hidden = await _hidden(paths, root, on_disk)
-        found |= {paths.at(root, _relative(path)).path for path in on_disk - hidden}
+        hidden = await asyncio.to_thread(_hidden, paths, root, on_disk)
+        found |= {paths.at(root, path).path for path in on_disk - hidden}
     found -= overlaid.keys()
     for name, text in overlaid.items():
-        if text is not None and await search.in_text(name, text):
+        if text is not None and await search.in_text(text):
             found.add(name)
     return sorted(found)
 
@@ -116,10 +112,9 @@ class _Search:
     command: tuple[str, ...]
     pattern: str
 
-    async def in_text(self, path: str, text: str) -> list[_Hit]:
-        data = text.encode("utf-8", "surrogateescape")
-        hits = self._run(["-"], data=data)
-        return [_Hit(path, line, found) async for _, line, found in hits]
+    async def in_text(self, text: str) -> list[Line]:
+        hits = self._run(["-"], data=text.encode("utf-8", "surrogateescape"))
+        return [(line, found) async for _, line, found in hits]
 
     async def paths(self, folder: str) -> set[str]:
         """Of the files with a line that matches."""
@@ -136,24 +131,26 @@ class _Search:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-        return {os.fsdecode(path) for path in output.split(b"\0") if path}
+        return {relative(os.fsdecode(path)) for path in output.split(b"\0") if path}
 
-    async def in_files(self, folder: str, target: str) -> "_OnDisk":
-        """The lines that came first, `_MAX_SEEN` at most."""
-        of = Pass(self.command, folder, target, _MAX_SEEN)
+    async def in_files(self, paths: Paths, place: Place) -> tuple[Found, set[str]]:
+        """The lines that came first, `_MAX_SEEN` at most, and the paths that are hidden."""
+        target = f"./{place.relative or '.'}"
+        of = Pass(self.command, paths, place.root, target, _MAX_SEEN)
         if (together := await search_together(of, self.pattern)) is not None:
-            return _OnDisk(together.hits[self.pattern][:_MAX_SEEN], together)
-        found: list[tuple[str, int, str]] = []
-        async with aclosing(self._run(["--", target], folder=folder)) as hits:
-            async for hit in hits:
-                found.append(hit)
-                if len(found) == _MAX_SEEN:
+            return together.hits[self.pattern], together.hidden
+        found: Found = defaultdict(list)
+        num_seen = 0
+        async with aclosing(self._run(["--", target], folder=place.root)) as hits:
+            async for path, line, text in hits:
+                found[relative(path)].append((line, text))
+                if (num_seen := num_seen + 1) == _MAX_SEEN:
                     break
-        return _OnDisk(found, Together({self.pattern: found}))
+        return found, await asyncio.to_thread(_hidden, paths, place.root, found)
 
     async def _run(
         self, rest: Sequence[str], *, folder: str | None = None, data: bytes | None = None
-    ) -> AsyncGenerator[tuple[str, int, str], None]:
+    ) -> AsyncGenerator[tuple[str, int, bytes], None]:
         process = await asyncio.create_subprocess_exec(
             *(os.fsencode(part) for part in (*self.command, "--json", "-e", self.pattern, *rest)),
             stdin=asyncio.subprocess.DEVNULL if data is None else asyncio.subprocess.PIPE,
@@ -188,31 +185,21 @@ async def _feed(process: asyncio.subprocess.Process, data: bytes | None) -> None
             process.stdin.close()
 
 
-@dataclass(frozen=True, slots=True)
-class _OnDisk:
-    lines: Found
-    together: Together
-    """All that was found in the same pass."""
-
-    @property
-    def paths(self) -> set[str]:
-        return {path for path, _, _ in self.lines}
-
-
-def _match(data: Mapping[str, Any]) -> tuple[str, int, str]:
-    return _text(data["path"]), data["line_number"], _text(data["lines"])
+def _match(data: Mapping[str, Any]) -> tuple[str, int, bytes]:
+    path = _bytes(data["path"]).decode("utf-8", "replace")
+    return path, data["line_number"], _bytes(data["lines"])
 
 
 def _first_line(text: str) -> str:
     return next(iter(split_lines(text)), "").rstrip("\r\n")
 
 
-def _text(field: Mapping[str, str]) -> str:
+def _bytes(field: Mapping[str, str]) -> bytes:
     if "text" in field:
-        return field["text"]
+        return field["text"].encode()
     import base64
 
-    return base64.b64decode(field["bytes"]).decode("utf-8", "replace")
+    return base64.b64decode(field["bytes"])
 
 
 def _places(paths: Paths, path: str) -> list[Place]:
@@ -233,31 +220,22 @@ async def _overlaid(context: ToolContext) -> dict[str, str | None]:
 
 async def _on_disk(
     paths: Paths, search: _Search, places: Sequence[Place], overlaid: Mapping[str, str | None]
-) -> tuple[list[_Hit], bool]:
-    """What was found, and whether there may be more."""
-    hits: list[_Hit] = []
+) -> tuple[Found, bool]:
+    """What was found, by file, and whether there may be more."""
+    on_disk: Found = {}
     is_cut = False
     for place in places:
-        found = await search.in_files(place.root, f"./{place.relative or '.'}")
-        is_cut = is_cut or len(found.lines) >= _MAX_SEEN
-        hidden = await found.together.hidden(partial(_hidden, paths, place.root))
-        names = {path: paths.at(place.root, _relative(path)).path for path in found.paths}
-        hits += [
-            _Hit(names[path], line, text)
-            for path, line, text in found.lines
-            if path not in hidden and names[path] not in overlaid
-        ]
-    return hits, is_cut
+        found, hidden = await search.in_files(paths, place)
+        is_cut = is_cut or sum(map(len, found.values())) >= _MAX_SEEN
+        names = {path: paths.at(place.root, path).path for path in found.keys() - hidden}
+        on_disk.update({name: found[path] for path, name in names.items() if name not in overlaid})
+    return on_disk, is_cut
 
 
-async def _hidden(paths: Paths, root: str, found: set[str]) -> set[str]:
-    places = {paths.at(root, _relative(path)): path for path in found}
-    hidden = await asyncio.to_thread(paths.hidden_among, places, are_files=True)
-    return {places[place] for place in hidden}
-
-
-def _relative(path: str) -> str:
-    return os.path.normpath(path).replace(os.sep, "/")
+def _hidden(paths: Paths, root: str, found: Iterable[str]) -> set[str]:
+    files = paths.found_files(root)
+    files.add(found)
+    return files.hidden()
 
 
 def _is_below(place: Place, folders: Sequence[Place]) -> bool:

@@ -23,11 +23,6 @@ class GitFolders:
         self._known.update(dict.fromkeys(below, known))
         return known
 
-    def holds_file(self, path: str) -> bool:
-        """As `holds`, of what is known to be no folder; nothing is looked up for the file itself."""
-        folder, name = os.path.split(path)
-        return is_git_name(name) or self.holds(folder)
-
     def _is_known_by_itself(self, path: str) -> bool | None:
         """None: it is as the folder above it."""
         if is_git_name(path.rpartition(os.sep)[2]) or _is_repository(path):

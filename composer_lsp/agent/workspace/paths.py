@@ -14,7 +14,7 @@ from urllib.request import url2pathname
 
 from composer_index.files.listing import list_files
 from composer_index.ignores.rules import Reason, Rules
-from composer_lsp.agent.workspace.git_folders import GitFolders
+from composer_lsp.agent.workspace.git_folders import GitFolders, is_git_name
 
 _WHY: dict[Reason, str] = {
     "outside": "it is outside of the workspace",
@@ -148,12 +148,16 @@ class Paths:
             for file in list_files(Rules(root, include_secret=self._include_secret))
         )
 
-    def hidden_among(self, places: Iterable[Place], *, are_files: bool = False) -> set[Place]:
-        """Those that are hidden for any reason. `are_files`: all are known to be plain files, and
-        are not looked at one by one."""
-        return set(self._reasons(places, are_files=are_files))
+    def hidden_among(self, places: Iterable[Place]) -> set[Place]:
+        """Those that are hidden for any reason."""
+        return set(self._reasons(places))
 
-    def _reasons(self, places: Iterable[Place], *, are_files: bool = False) -> dict[Place, Reason]:
+    def found_files(self, root: str) -> "FoundFiles":
+        """For files of one of the roots. Some milliseconds."""
+        with self._lock:
+            return FoundFiles(self._rules[root], self._lock)
+
+    def _reasons(self, places: Iterable[Place]) -> dict[Place, Reason]:
         """Of those that are hidden, why."""
         by_root: dict[str, dict[str, Place]] = {}
         for place in places:
@@ -162,19 +166,13 @@ class Paths:
             reasons: dict[Place, Reason] = {
                 found[path]: reason
                 for root, found in by_root.items()
-                for path, reason in self._rules[root]
-                .hidden_many(found, are_files=are_files)
-                .items()
+                for path, reason in self._rules[root].hidden_many(found).items()
             }
         git_folders = GitFolders()
         for found in by_root.values():
             for place in found.values():
-                if (
-                    git_folders.holds_file(place.absolute)
-                    if are_files
-                    else git_folders.holds(self.followed(place).absolute)
-                    or git_folders.holds(place.absolute)
-                ):
+                ends = (place, self.followed(place))
+                if any(git_folders.holds(each.absolute) for each in ends):
                     reasons[place] = "git"
         return reasons
 
@@ -199,6 +197,36 @@ class Paths:
             else:
                 raise PathError(f"{given!r} is outside of the workspace")
         return self.at(root, "/".join(inside))
+
+
+class FoundFiles:
+    """Which files of a root are hidden, asked as a search comes upon them. They are known to be plain
+    files, and are not looked at one by one. As `Paths.hidden_among` otherwise. For one thread."""
+
+    def __init__(self, rules: Rules, lock: threading.Lock) -> None:
+        self._rules = rules
+        self._lock = lock
+        self._question = rules.question(are_files=True)
+        self._question.begin()
+        self._git_folders = GitFolders()
+        self._added: set[str] = set()
+        self._gits: set[str] = set()
+
+    def add(self, files: Iterable[str]) -> None:
+        """Relative to the root, with `/` between their parts."""
+        new = set(files) - self._added
+        self._added |= new
+        with self._lock:
+            self._question.add(new)
+        for file in new:
+            folder, _, name = file.rpartition("/")
+            if is_git_name(name) or self._git_folders.holds(self._rules.absolute(folder)):
+                self._gits.add(file)
+
+    def hidden(self) -> set[str]:
+        """Of all that were added."""
+        with self._lock:
+            return self._gits.union(self._question.answer())
 
 
 def _is_encodable(path: str) -> bool:

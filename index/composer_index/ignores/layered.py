@@ -10,7 +10,6 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 
 from composer_index.ignores import git
@@ -137,24 +136,37 @@ def hidden_by(folder: Folder, path: str) -> str | None:
 
 def hidden_among(folder: Folder, paths: Iterable[str]) -> list[str]:
     """Those of the paths that are hidden, by `hidden_by`; reads each ignore file once."""
-    hidden: list[str] = []
-    names: list[str] = []
-    folders: list[Folder | None] = [folder]  # None stands for a hidden one
-    for (*parents, name), path in sorted((path.split("/"), path) for path in paths):
-        shared = takewhile(lambda pair: pair[0] == pair[1], zip(names, parents, strict=False))
-        num_shared = sum(1 for _ in shared)
-        del names[num_shared:], folders[num_shared + 1 :]
-        for parent in parents[num_shared:]:
-            above = folders[-1]
-            names.append(parent)
-            if above is None or above.hides(parent, is_folder=True) is not None:
-                folders.append(None)
-            else:
-                folders.append(above.below(parent))
-        last = folders[-1]
-        if last is None or hidden_by(last, name) is not None:
-            hidden.append(path)
-    return hidden
+    tree = Tree(folder)
+    return [path for path in paths if tree.hides(path)]
+
+
+class Tree:
+    """What is hidden below a folder, asked path by path. Each ignore file is read once, when a path
+    below it is first asked for."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folders: dict[str, Folder | None] = {"": folder}
+        """By their paths; None stands for a hidden one."""
+
+    def hides(self, path: str) -> bool:
+        """As `hidden_by`."""
+        above, _, name = path.rpartition("/")
+        folder = self._folder(above)
+        return folder is None or hidden_by(folder, name) is not None
+
+    def _folder(self, path: str) -> Folder | None:
+        unknown: list[str] = []
+        while path not in self._folders:
+            unknown.append(path)
+            path = path.rpartition("/")[0]
+        found = self._folders[path]
+        for path in reversed(unknown):
+            name = path.rpartition("/")[2]
+            if found is not None:
+                is_hidden = found.hides(name, is_folder=True) is not None
+                found = None if is_hidden else found.below(name)
+            self._folders[path] = found
+        return found
 
 
 def is_repository(folder: str) -> bool:

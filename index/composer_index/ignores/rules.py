@@ -3,8 +3,9 @@
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -64,23 +65,16 @@ class Rules:
         the one that it leads to."""
         return self.hidden_many([path]).get(path)
 
-    def hidden_many(self, paths: Iterable[str], *, are_files: bool = False) -> dict[str, Reason]:
-        """Those of the paths that are hidden. `are_files`: all are known to be plain files, and only
-        the folders above them are looked at. Never raises for a path."""
-        reasons: dict[str, Reason] = {}
-        questions: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-        top = self._top()
-        for path in paths:
-            found = self._places(path, top, is_file=are_files)
-            if isinstance(found, str):
-                reasons[path] = found
-                continue
-            for repository, place in found:
-                questions[repository][place].add(path)
-        for repository, asked in questions.items():
-            for place in self._ignored(repository, asked):
-                reasons.update(dict.fromkeys(asked[place], "gitignore"))
-        return reasons
+    def hidden_many(self, paths: Iterable[str]) -> dict[str, Reason]:
+        """Those of the paths that are hidden. Never raises for a path."""
+        question = self.question()
+        question.add(paths)
+        return question.answer()
+
+    def question(self, *, are_files: bool = False) -> "Question":
+        """As `hidden_many`, for paths that become known one after the other. `are_files`: all are
+        known to be plain files, and only the folders above them are looked at."""
+        return Question(self, partial(self._places, top=self._top(), is_file=are_files))
 
     def is_secret(self, path: str, *, is_folder: bool = False) -> bool:
         """By its own name alone, not by those of the folders above it. Nothing is brought back."""
@@ -106,15 +100,6 @@ class Rules:
         """For an absolute folder that git cannot be asked about."""
         above = layered.toplevel(folder)
         return layered.opened(folder, above if self.asks_git(folder) else None)
-
-    def _ignored(self, repository: str, places: Iterable[str]) -> Iterable[str]:
-        folder = self.absolute(repository)
-        if self.asks_git(folder):
-            try:
-                return git.ignored(folder, places)
-            except git.GitError:
-                pass  # the listing tells of it
-        return layered.hidden_among(self.layers(folder), places)
 
     def _places(
         self, path: str, top: "_Folder", *, is_file: bool
@@ -179,6 +164,62 @@ class Rules:
             repository=path if is_repository else above.repository,
             around=(*above.places(path),) if is_repository else above.around,
         )
+
+
+class Question:
+    """Which paths are hidden. Each folder is looked at once, when a path in it is first added. Git is
+    asked at the end, for all paths at once."""
+
+    def __init__(
+        self, rules: Rules, places: Callable[[str], Reason | list[tuple[str, str]]]
+    ) -> None:
+        """`places`: of a path, the repositories to ask, and for what; or why it is hidden."""
+        self._rules = rules
+        self._places = places
+        self._reasons: dict[str, Reason] = {}
+        self._trees: dict[str, layered.Tree | None] = {}
+        """Of the repositories that git cannot be asked about; None stands for one of the others."""
+        self._for_git: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+
+    def begin(self) -> None:
+        """Do at once what takes milliseconds and depends on no path; otherwise the first one waits."""
+        self._tree("")
+
+    def add(self, paths: Iterable[str]) -> None:
+        """Never raises for a path."""
+        for path in paths:
+            found = self._places(path)
+            if isinstance(found, str):
+                self._reasons[path] = found
+                continue
+            for repository, place in found:
+                if (tree := self._tree(repository)) is None:
+                    self._for_git[repository][place].add(path)
+                elif tree.hides(place):
+                    self._reasons[path] = "gitignore"
+
+    def answer(self) -> dict[str, Reason]:
+        """Those that are hidden, of all that were added."""
+        for repository, asked in self._for_git.items():
+            for place in self._ignored(repository, asked):
+                self._reasons.update(dict.fromkeys(asked[place], "gitignore"))
+        return self._reasons
+
+    def _tree(self, repository: str) -> layered.Tree | None:
+        if repository not in self._trees:
+            folder = self._rules.absolute(repository)
+            is_gits = self._rules.asks_git(folder)
+            self._trees[repository] = (
+                None if is_gits else layered.Tree(layered.opened(folder, None))
+            )
+        return self._trees[repository]
+
+    def _ignored(self, repository: str, places: Iterable[str]) -> Iterable[str]:
+        folder = self._rules.absolute(repository)
+        try:
+            return git.ignored(folder, places)
+        except git.GitError:  # the listing tells of it
+            return layered.hidden_among(self._rules.layers(folder), places)
 
 
 @dataclass(kw_only=True, slots=True)

@@ -8,7 +8,7 @@ import pytest
 
 from composer_lsp.agent.calls import CallRunner
 from composer_lsp.agent.model import ToolCall
-from composer_lsp.agent.tools import together
+from composer_lsp.agent.tools import blocks, together
 from composer_lsp.agent.tools.context import ToolContext
 from composer_lsp.agent.tools.edit import delete_file, edit_file, write_file
 from composer_lsp.agent.tools.grep import MAX_HITS, grep
@@ -101,7 +101,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
     found = together._found  # pyright: ignore[reportPrivateUsage]
 
-    async def noted(of: together.Pass, patterns: Sequence[str]) -> dict[str, together.Found]:
+    async def noted(of: together.Pass, patterns: Sequence[str]) -> together.Together:
         seen.append(len(patterns))
         return await found(of, patterns)
 
@@ -109,13 +109,20 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
+@pytest.mark.parametrize("num_bytes", [1 << 16, 100, 1], ids=["whole", "in blocks", "in bytes"])
 def test_searches_of_one_turn_find_what_each_finds_alone(
-    context: ToolContext, root: Path, passes: list[int]
+    context: ToolContext,
+    root: Path,
+    passes: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    num_bytes: int,
 ) -> None:
+    monkeypatch.setattr(blocks, "_BYTES", num_bytes)
     (root / "odd.txt").write_bytes(b"\xff\xfeneedle\r\n\xe9 return e\r\n\x0cneedle\nlast needle")
     (root / "utf16.txt").write_bytes("needle e\nreturn ü\n".encode("utf-16"))
     (root / "marked.txt").write_bytes(b"\xef\xbb\xbfneedle\ne\n")
     (root / "data.bin").write_bytes(b"needle\n\0\1\2needle\n" * 20)
+    (root / "late.bin").write_bytes(b"needle\n" + b"x\n" * 200_000 + b"\0needle\n")
     (root / "a folder").mkdir()
     (root / "a folder" / "b:3:c.txt").write_text("needle: 4\n")
     alone = [searched(context, (pattern, False))[0] for pattern in PATTERNS]
@@ -123,6 +130,7 @@ def test_searches_of_one_turn_find_what_each_finds_alone(
     assert searched(context, *((pattern, False) for pattern in PATTERNS)) == alone
     assert passes == [len(PATTERNS)]
     assert any("utf16.txt:1:needle e" in answer for answer in alone)
+    assert any("late.bin:1:needle" in answer for answer in alone)
     assert not any("private" in answer or "build" in answer for answer in alone)
 
 
@@ -141,13 +149,14 @@ def test_a_pattern_that_does_not_go_with_others_spoils_none(context: ToolContext
     assert "needle" not in answers[0] or "No line matches" in answers[0]
 
 
+@pytest.mark.parametrize("name", ["secret\n.", "secret\n\n.", "secret\n1:x\n\n."])
 def test_a_path_that_cannot_be_told_from_a_line_leads_nobody_astray(
-    context: ToolContext, root: Path
+    context: ToolContext, root: Path, name: str
 ) -> None:
     """A hidden folder whose name ends where another path seems to begin."""
     (root / ".composerignore").write_text("private/\nsecret*\n")
-    (root / "secret\n.").mkdir()
-    (root / "secret\n." / "README.md").write_text("needle of a secret\n")
+    (root / name).mkdir()
+    (root / name / "README.md").write_text("needle of a secret\n")
     assert searched(context, ("needle", False), ("Project", False)) == [
         "src/util.py:2:    return 'needle'",
         "README.md:1:# Project",
@@ -170,6 +179,13 @@ def test_a_frequent_pattern_takes_no_room_from_a_rare_one(context: ToolContext, 
     # Those of hidden files, which come in any order, were among them.
     assert re.search(rf"\[cut: {MAX_HITS} of at least (2000|199\d) lines; ", answers[0])
     assert answers[1] == "src/app.py:1:import os"
+
+
+def test_an_expression_is_cut_as_a_text_is(context: ToolContext, root: Path) -> None:
+    (root / "aaa.txt").write_text("needle\n" * 50_000)
+    for answer in searched(context, ("need.*", False), ("needle|import", False), ("ne+dle", False)):
+        assert answer.startswith("aaa.txt:1:needle\naaa.txt:2:needle\n")
+        assert re.search(rf"\[cut: {MAX_HITS} of at least (2000|199\d) lines; ", answer)
 
 
 def test_a_search_that_is_cancelled_leaves_the_others(context: ToolContext) -> None:

@@ -1,5 +1,6 @@
 import asyncio
 import os
+import shutil
 import stat
 import subprocess
 import threading
@@ -330,6 +331,41 @@ def test_what_some_file_systems_take_for_git_is_gits(
 @pytest.mark.parametrize("path", [".gitignore", ".github/x.yml", "git/x.py", ".gitlab-ci.yml"])
 def test_what_begins_like_git_is_not(workspace: DirectoryWorkspace, path: str) -> None:
     workspace.paths.check(workspace.paths.locate(path))
+
+
+@pytest.mark.parametrize("is_repository", [True, False])
+def test_files_that_a_search_comes_upon_are_hidden_as_any_are(
+    root: Path, is_repository: bool
+) -> None:
+    (root / "deep/er").mkdir(parents=True)
+    (root / ".gitignore").write_text("build/\n*.log\n!deep/er/kept.log\n")
+    (root / "deep/.gitignore").write_text("*.tmp\n")
+    (root / "deep/er/.composerignore").write_text("own.py\n")
+    subprocess.run(["git", "init", "-q", str(root / "nested")], check=True)
+    (root / "nested/.gitignore").write_text("*.py\n")
+    subprocess.run(["git", "init", "-q", "--bare", str(root / "store")], check=True)
+    if not is_repository:
+        shutil.rmtree(root / ".git")
+    shown = ["src/app.py", "deep/er/kept.log", "deep/er/a.py", "nested/a.log", ".github/x.yml"]
+    hidden = [
+        *(".env", "src/server.key", ".ssh/config"),
+        *("private/notes.md", "deep/er/own.py"),
+        *("build/out.py", "deep/a.log", "deep/er/a.tmp", "nested/a.py"),
+        *("store/config", "store/hooks/post-update"),
+        *("nested/.git/config", "src/.GIT/x", "git~1/x", "src/.g\u200cit", "src/.git."),
+    ]
+    for path in (*shown, *hidden):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).touch()
+    paths = Paths([root])
+    assert {place.path for place in paths.hidden_among(map(paths.locate, shown + hidden))} == {
+        *hidden
+    }
+    for num_at_once in (1, 4, 100):
+        files = paths.found_files(paths.roots[0])
+        for start in range(0, len(shown + hidden), num_at_once):
+            files.add((shown + hidden)[start : start + num_at_once])
+        assert files.hidden() == {*hidden}
 
 
 def test_a_hunk_follows_its_text(workspace: DirectoryWorkspace, root: Path) -> None:
