@@ -110,6 +110,7 @@ class DecodeLoop:
             while self._take_in():
                 self._advance()
         except BackendLostError as lost:
+            logger.error("the model is lost: %s", lost)
             error = LoopClosedError(str(lost))
         except Exception as failure:  # Nobody above would tell those who wait.
             logger.exception("the decoder's thread failed")
