@@ -26,6 +26,7 @@ class Way:
     attention: str
     static_cache: bool = False
     compiled: bool = False
+    """For decoding; each length of a prompt would be compiled anew, for minutes."""
 
     @property
     def name(self) -> str:
@@ -48,7 +49,7 @@ class Trial:
     decode_s: float = float("inf")
     """Of a token."""
     first_s: float = 0.0
-    """Of the first prefill and decode, in which a compiled model is compiled."""
+    """Of the first prefill and decode, in which the model is compiled if it is."""
     failure: str = ""
 
 
@@ -131,7 +132,7 @@ class Peer:
         return [list(row) for row in zip(*columns, strict=True)], seconds
 
     def _next(self, way: Way, ids: Tensor, cache: Any) -> Tensor:
-        model = self._compiled if way.compiled else self.model
+        model = self._compiled if way.compiled and ids.shape[1] == 1 else self.model
         with torch.inference_mode():
             out = model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
             return out.logits[:, -1].argmax(-1, keepdim=True)
