@@ -1,7 +1,31 @@
 """Medians, percentiles and tables."""
 
 import statistics
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Product = tuple[Callable[[Any], Any], int]
+"""A linear map of rows, and the dim of its input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """By the clock, and of this process's processors: the second says more on a busy machine."""
+
+    wall: float
+    cpu: float
+
+    @classmethod
+    def now(cls) -> "Seconds":
+        return cls(time.perf_counter(), time.process_time())
+
+    def __sub__(self, other: "Seconds") -> "Seconds":
+        return Seconds(self.wall - other.wall, self.cpu - other.cpu)
+
+    def __truediv__(self, number: float) -> "Seconds":
+        return Seconds(self.wall / number, self.cpu / number)
 
 
 def p50(values: Sequence[float]) -> float:

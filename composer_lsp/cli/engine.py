@@ -3,6 +3,7 @@
 import argparse
 import logging
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from composer_inference import environment
@@ -11,9 +12,70 @@ from composer_inference import environment
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--backend",
-        choices=["llama.cpp", "scripted"],
+        choices=["llama.cpp", "torch", "scripted"],
         default="llama.cpp",
-        help="what computes; `scripted` answers from --script, for tests (default: llama.cpp)",
+        help="what computes: llama.cpp, or our own decoder on torch; `scripted` answers from --script, "
+        "for tests (default: llama.cpp)",
+    )
+    parser.add_argument(
+        "--model",
+        default="auto",
+        help="what the name `auto` means with --backend torch: a folder with config.json and "
+        "safetensors, a GGUF file, or an installed model (default: what suits the machine)",
+    )
+    parser.add_argument(
+        "--device",
+        choices=["auto", "cpu", "cuda"],
+        default="auto",
+        help="of --backend torch (default: auto, the GPU where there is one)",
+    )
+    parser.add_argument(
+        "--tp",
+        type=int,
+        default=1,
+        help="of --backend torch, tensor parallelism: so many processes, on a GPU each, share every "
+        "layer's heads and hidden dims (default: 1)",
+    )
+    parser.add_argument(
+        "--ep",
+        type=int,
+        default=1,
+        help="of --backend torch, expert parallelism: a mixture's experts are shared out over so many "
+        "processes, or with --tp over so many groups of its processes (default: 1)",
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=["auto", "f32", "bf16"],
+        default="auto",
+        help="of --backend torch (default: auto, bf16 on a GPU and f32 on a CPU)",
+    )
+    parser.add_argument(
+        "--experts",
+        choices=["auto", "mxfp8", "dense"],
+        default="auto",
+        help="of --backend torch, how a mixture's experts are kept: quantised to MXFP8 while "
+        "loading, or in --dtype (default: auto, mxfp8 on a GPU and as stored on a CPU)",
+    )
+    parser.add_argument(
+        "--cache-mb",
+        type=int,
+        default=0,
+        help="of --backend torch, each process's memory for keys and values, in 2^20 bytes "
+        "(default: 0, on a GPU four fifths of what is free, on a CPU 8 contexts or a quarter of it)",
+    )
+    parser.add_argument(
+        "--step-tokens",
+        type=int,
+        default=0,
+        help="of --backend torch, tokens computed between two chances to stop "
+        "(default: 0, as many as take 0.15 s)",
+    )
+    parser.add_argument(
+        "--max-sequences",
+        type=int,
+        default=0,
+        help="of --backend torch, requests computed together "
+        "(default: 0, 8 on a CPU and 64 on a GPU)",
     )
     parser.add_argument("--script", type=Path, help="rules of the scripted backend, a JSON file")
     parser.add_argument(
@@ -34,11 +96,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from composer_inference.api.service import EngineError
     from composer_inference.backends.base import BackendError
     from composer_inference.endpoint import EndpointError
     from composer_inference.engine_lock import AlreadyRunningError
     from composer_inference.loader import InstalledLoader, Loader, ScriptedLoader
     from composer_inference.process import run as run_engine
+    from composer_inference.torch_loader import DecoderOptions, TorchLoader
 
     logging.basicConfig(
         level=environment.log_level(),
@@ -48,14 +112,35 @@ def run(args: argparse.Namespace) -> int:
     if args.backend == "scripted" and args.script is None:
         print("composer-lsp engine: --backend scripted needs --script FILE", file=sys.stderr)
         return 2
+    if args.backend == "torch" and find_spec("torch") is None:
+        print(
+            "composer-lsp engine: --backend torch needs torch; "
+            "install it with: pip install 'composer-lsp[torch]'",
+            file=sys.stderr,
+        )
+        return 2
     try:
         loader: Loader
         if args.backend == "scripted":
             loader = ScriptedLoader(args.script)
+        elif args.backend == "torch":
+            options = DecoderOptions(
+                device=args.device,
+                tp=args.tp,
+                ep=args.ep,
+                dtype=args.dtype,
+                experts=args.experts,
+                cache_bytes=args.cache_mb << 20,
+                step_tokens=args.step_tokens,
+                max_sequences=args.max_sequences,
+            )
+            loader = TorchLoader(
+                args.model, options, threads=args.threads, context_tokens=args.context_tokens
+            )
         else:
             loader = InstalledLoader(threads=args.threads, context_tokens=args.context_tokens)
         run_engine(loader, idle_exit_s=args.idle_exit_s)
-    except (AlreadyRunningError, BackendError, EndpointError) as error:
+    except (AlreadyRunningError, BackendError, EndpointError, EngineError) as error:
         print(f"composer-lsp engine: {error}", file=sys.stderr)
         return 1
     return 0

@@ -1,4 +1,4 @@
-"""`composer-lsp model`: list, fetch, find, check and remove models."""
+"""`composer-lsp model`: list, fetch, find, check, remove and convert models."""
 
 import argparse
 import json
@@ -19,6 +19,7 @@ from composer_inference.models.errors import ModelError
 from composer_inference.models.files import OnBytes
 from composer_inference.models.installed import InstalledModel
 from composer_inference.models.store import ModelStore
+from composer_lsp.cli import convert
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("remove", "delete a model; a registered file is only forgotten"),
     ):
         _action(actions, name, text).add_argument("name")
+    convert.add_quantize_arguments(
+        _action(actions, "quantize", "write a mixture of experts with its experts in MXFP8")
+    )
+    convert.add_upcycle_arguments(
+        _action(actions, "upcycle", "make a mixture of experts from a dense model")
+    )
 
 
 def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
@@ -52,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
         "path": _path,
         "verify": _verify,
         "remove": _remove,
+        "quantize": partial(_convert, convert.quantize),
+        "upcycle": partial(_convert, convert.upcycle),
     }
     # The language server ends a download by this signal; pip must not live on without us.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -141,6 +150,19 @@ def _remove(store: ModelStore, args: argparse.Namespace) -> None:
         _print_json({"event": "done", "path": str(model.path)})
     else:
         print(f"{model.name} is {'forgotten; its file stays' if model.registered else 'removed'}")
+
+
+def _convert(
+    convert_model: Callable[[ModelStore, argparse.Namespace, OnBytes], None],
+    store: ModelStore,
+    args: argparse.Namespace,
+) -> None:
+    with progress(f"Reading {args.source}", as_json=args.json) as report:
+        convert_model(store, args, report.on_bytes)
+    if args.json:
+        _print_json({"event": "done", "path": str(args.target)})
+    else:
+        print(f"the model is in {args.target}")
 
 
 @dataclass(frozen=True, slots=True)

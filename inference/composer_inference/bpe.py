@@ -63,7 +63,7 @@ class BytePairEncoder:
         # are dropped from the result. Left out before, they would let their neighbours merge.
         for character in sorted(pre_tokenizers.ByteLevel.alphabet()):
             vocabulary.setdefault(character, len(vocabulary))
-        self._tokenizer = _tokenizer(pre, vocabulary, merges)
+        self._tokenizer = byte_level_tokenizer(pre, vocabulary, merges)
 
     def encode(self, text: str, *, after_special: bool = False) -> list[int]:
         """`after_special` changes nothing: a byte-level vocabulary adds no spaces."""
@@ -71,7 +71,11 @@ class BytePairEncoder:
         return [token_id for token_id in ids if token_id < self._num_tokens]
 
 
-def _tokenizer(pre: str, vocabulary: dict[str, int], merges: Sequence[str]) -> Tokenizer:
+def byte_level_tokenizer(pre: str, vocabulary: dict[str, int], merges: Sequence[str]) -> Tokenizer:
+    """Without special tokens. `pre`: one of `PATTERNS`.
+
+    Raises: MissingCapabilityError for merges that are not of this vocabulary.
+    """
     pairs = [_pair(merge) for merge in merges]
     try:
         model = models.BPE(vocab=vocabulary, merges=pairs, ignore_merges=pre in _WHOLE_WORDS_FIRST)

@@ -6,22 +6,32 @@ import os
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 
 from composer_inference.api.service import Health, ModelInfo, ModelLoadError, ModelState
 from composer_inference.backends.base import (
     Backend,
     BackendError,
+    BackendLostError,
+    BackendStats,
+    Capability,
     GenerateChunk,
     GenerateRequest,
+    Measured,
+    MissingCapabilityError,
+    RejectedRequestError,
+    Reloadable,
+    check_capabilities,
 )
 from composer_inference.endpoint import EndpointError
 from composer_inference.loader import Loader, Purpose
 from composer_inference.metrics import Metrics
 from composer_inference.priority import Priority
 from composer_inference.scheduler import Scheduler
+from composer_inference.weights.errors import CheckpointError
 
 logger = logging.getLogger(__name__)
 
@@ -83,11 +93,20 @@ class Engine:
         self, model: str, request: GenerateRequest, priority: Priority
     ) -> AsyncGenerator[GenerateChunk, None]:
         async with self._using(model) as backend:
-            stream = self._scheduler.generate(backend, request, priority)
-            async with aclosing(stream) as chunks, self._metrics.request(priority) as observe:
-                async for chunk in chunks:
-                    observe(chunk)
-                    yield chunk
+            check_capabilities(backend, request)
+            request = replace(request, priority=priority)
+            if Capability.BATCHING in backend.capabilities:
+                stream = backend.generate(request)
+            else:
+                stream = self._scheduler.generate(backend, request, priority)
+            try:
+                async with aclosing(stream) as chunks, self._metrics.request(priority) as observe:
+                    async for chunk in chunks:
+                        observe(chunk)
+                        yield chunk
+            except BackendLostError:
+                await self._forget(backend)
+                raise
 
     async def embed(
         self, model: str, texts: Sequence[str], priority: Priority
@@ -108,6 +127,22 @@ class Engine:
         async with self._using(model) as backend:
             return await backend.tokenize(text)
 
+    async def reload(self, model: str, path: Path) -> int:
+        async with self._using(model) as backend:
+            if not isinstance(backend, Reloadable):
+                raise MissingCapabilityError(
+                    f"{model} is computed by a backend that cannot take other weights in place"
+                )
+            if not await asyncio.to_thread(path.exists):
+                raise RejectedRequestError(f"there is no {path}")
+            try:
+                return await backend.reload(path)
+            except BackendLostError:
+                await self._forget(backend)
+                raise
+            except CheckpointError as error:
+                raise RejectedRequestError(str(error)) from error
+
     def health(self) -> Health:
         try:
             infos = self.model_infos()
@@ -123,10 +158,13 @@ class Engine:
         )
 
     def metrics(self) -> str:
+        stats = self._stats()
+        # A backend that batches keeps its requests' turns itself.
         return self._metrics.render(
-            num_running=self._scheduler.num_running,
-            num_waiting=self._scheduler.num_waiting,
+            num_running=self._scheduler.num_running + sum(s.num_running for s in stats.values()),
+            num_waiting=self._scheduler.num_waiting + sum(s.num_waiting for s in stats.values()),
             num_loaded_models=sum(slot.backend is not None for slot in self._slots.values()),
+            models=stats,
         )
 
     def drain(self) -> None:
@@ -138,6 +176,15 @@ class Engine:
         """Free every model."""
         for name in list(self._slots):
             await self._free(name)
+
+    def _stats(self) -> dict[str, BackendStats]:
+        """Of the loaded models that tell theirs."""
+        backends = {name: slot.backend for name, slot in self._slots.items()}
+        return {
+            name: backend.stats()
+            for name, backend in backends.items()
+            if isinstance(backend, Measured)
+        }
 
     def _info(self, name: str, size_bytes: int) -> ModelInfo:
         slot = self._slots.get(name)
@@ -209,6 +256,11 @@ class Engine:
         resting = [(slot.last_used, name) for name, slot in alike.items() if slot.num_users == 0]
         if len(alike) >= MAX_LOADED[purpose] and resting:
             await self._free(min(resting)[1])
+
+    async def _forget(self, lost: Backend) -> None:
+        """Whoever asks next has the model loaded anew."""
+        for name in [name for name, slot in self._slots.items() if slot.backend is lost]:
+            await self._free(name)
 
     async def _free(self, name: str) -> None:
         slot = self._slots.pop(name)

@@ -8,7 +8,7 @@ import mmap
 import struct
 from collections.abc import Container, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -57,13 +57,30 @@ class _Array:
     offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class GgufTensor:
+    kind: int
+    """ggml's number of the tensor's type."""
+    shape: tuple[int, ...]
+    """Outermost first; the file has it the other way round."""
+    offset: int
+    """In bytes, from the file's beginning."""
+
+
 class GgufMetadata:
     """The header of one file. Scalars and strings are held, arrays are read again on demand."""
 
-    def __init__(self, path: Path, scalars: Mapping[str, Scalar], arrays: Mapping[str, _Array]):
+    def __init__(
+        self,
+        path: Path,
+        scalars: Mapping[str, Scalar],
+        arrays: Mapping[str, _Array],
+        tensors: Mapping[str, GgufTensor],
+    ):
         self._path = path
         self._scalars = scalars
         self._arrays = arrays
+        self.tensors = tensors
 
     @classmethod
     def read(cls, path: Path) -> "GgufMetadata":
@@ -72,10 +89,11 @@ class GgufMetadata:
             with _mapped(path) as data:
                 reader = _Reader(data)
                 num_tensors, scalars, arrays = reader.header()
-                reader.check_tensors(num_tensors, scalars.get("general.alignment", _ALIGNMENT))
+                alignment = scalars.get("general.alignment", _ALIGNMENT)
+                tensors = reader.tensors(num_tensors, alignment)
         except (OSError, ValueError) as error:
             raise InvalidGgufError(f"{path} is no readable GGUF model: {error}") from error
-        return cls(path, scalars, arrays)
+        return cls(path, scalars, arrays, tensors)
 
     @property
     def keys(self) -> frozenset[str]:
@@ -93,6 +111,13 @@ class GgufMetadata:
         value = self._scalars.get(key)
         if isinstance(value, str | float | bool):
             self._wrong(key, "a whole number")
+        return value
+
+    def number(self, key: str) -> float | None:
+        """Raises: InvalidGgufError if the key holds anything else."""
+        value = self._scalars.get(key)
+        if isinstance(value, str | bool):
+            self._wrong(key, "a number")
         return value
 
     def flag(self, key: str) -> bool | None:
@@ -208,35 +233,31 @@ class _Reader:
                 scalars[key] = self._value(kind)
         return num_tensors, scalars, arrays
 
-    def check_tensors(self, num_tensors: int, alignment: Scalar) -> None:
+    def tensors(self, num_tensors: int, alignment: Scalar) -> dict[str, GgufTensor]:
         """Go through the tensors' descriptions, behind the header: the file must hold them all."""
         if not isinstance(alignment, int) or alignment < 1:
             raise ValueError(f"its alignment {alignment!r} is no positive number")
-        names: set[str] = set()
-        end = 0
+        tensors: dict[str, GgufTensor] = {}
         for _ in range(num_tensors):
             name = self._string()
-            if name in names:
+            if name in tensors:
                 raise ValueError(f"the tensor {name} stands there twice")
-            names.add(name)
-            end = max(end, self._tensor_end(name))
+            tensors[name] = self._tensor(name)
         start = -(-self._at // alignment) * alignment
-        if names and start + end > len(self._data):
+        end = start + max(map(_end, tensors.values()), default=0)
+        if tensors and end > len(self._data):
             raise ValueError(
-                f"it is cut short: it has {len(self._data):,} bytes and its tensors end at "
-                f"{start + end:,}"
+                f"it is cut short: it has {len(self._data):,} bytes and its tensors end at {end:,}"
             )
+        return {name: replace(each, offset=start + each.offset) for name, each in tensors.items()}
 
-    def _tensor_end(self, name: str) -> int:
-        """Where the tensor ends, counted from the first one's beginning."""
+    def _tensor(self, name: str) -> GgufTensor:
+        """Its offset is counted from the first one's beginning."""
         num_dimensions: int = self._scalar("I")
         if num_dimensions > _MAX_DIMENSIONS:
             raise ValueError(f"the tensor {name} has {num_dimensions} dimensions")
-        shape = [int(self._scalar("Q")) for _ in range(num_dimensions)]
-        kind, offset = int(self._scalar("I")), int(self._scalar("Q"))
-        # Of a type that came after this table, only the beginning is known.
-        block, num_bytes = _BLOCKS.get(kind, (1, 0))
-        return offset + math.prod(shape) // block * num_bytes
+        shape = tuple(int(self._scalar("Q")) for _ in range(num_dimensions))[::-1]
+        return GgufTensor(kind=self._scalar("I"), shape=shape, offset=self._scalar("Q"))
 
     def items(self, array: _Array) -> list[Any]:
         if array.kind == _STRING:
@@ -277,6 +298,12 @@ class _Reader:
         taken = self._data[self._at : end]
         self._at = end
         return taken
+
+
+def _end(tensor: GgufTensor) -> int:
+    # Of a type that came after this table, only the beginning is known.
+    block, num_bytes = _BLOCKS.get(tensor.kind, (1, 0))
+    return tensor.offset + math.prod(tensor.shape) // block * num_bytes
 
 
 @contextmanager

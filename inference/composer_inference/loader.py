@@ -82,6 +82,13 @@ class InstalledLoader:
         except ModelError as error:
             raise BackendError(str(error)) from error
 
+    def path(self, name: str) -> Path:
+        """The model's file. Raises: BackendError."""
+        try:
+            return self._store.get(name).path
+        except ModelError as error:
+            raise BackendError(str(error)) from error
+
     async def _load_gguf(self, model: InstalledModel) -> Backend:
         # Imported here: an engine that only answers /health needs no llama.cpp.
         from composer_inference.backends.llama_cpp import (

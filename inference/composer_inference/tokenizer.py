@@ -13,10 +13,10 @@ from composer_inference.bpe import BytePairEncoder
 from composer_inference.gguf import GgufMetadata
 from composer_inference.spm import SentencePieceEncoder
 
-_UNKNOWN, _CONTROL, _USER_DEFINED = 2, 3, 4
+UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 2, 3, 4, 5, 6
 """Values of `tokenizer.ggml.token_type`."""
 
-_ALWAYS_CONTROL = re.compile(
+ALWAYS_CONTROL = re.compile(
     r"<\|(eot_id|im_end|end|return|calls?|flush|endoftext|eom_id|end_of_text|tool_response)\|?>"
     r"|<\|(fim_(prefix|suffix|middle|pad|repo)|(code_)?(prefix|suffix|middle))\|>"
     r"|<\|(repo_name|file_sep)\|>|<fim[-_](prefix|suffix|middle|pad)>|<fim-repo>|<reponame>"
@@ -69,9 +69,9 @@ def build_tokenizer(metadata: GgufMetadata) -> Tokenizer:
     always: list[tuple[str, int]] = []
     control: list[tuple[str, int]] = []
     for token_id, (token, kind) in enumerate(zip(tokens, kinds, strict=False)):
-        if _ALWAYS_CONTROL.fullmatch(token) or kind in (_UNKNOWN, _CONTROL):
+        if ALWAYS_CONTROL.fullmatch(token) or kind in (UNKNOWN, CONTROL):
             control.append((token, token_id))
-        elif kind == _USER_DEFINED:
+        elif kind == USER_DEFINED:
             always.append((token, token_id))
     return Tokenizer(_encoder(metadata, tokens), always, control)
 

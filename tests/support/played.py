@@ -43,6 +43,8 @@ class PlayedBackend:
         self.hanging = threading.Event()
         self.closed = threading.Event()
         """Set when a generation ended, in whatever way."""
+        self.closings = threading.Semaphore(0)
+        """Counts them."""
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[GenerateChunk, None]:
         self.requests.append(request)
@@ -66,6 +68,7 @@ class PlayedBackend:
             )
         finally:
             self.closed.set()
+            self.closings.release()
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         self._need(Capability.EMBED)

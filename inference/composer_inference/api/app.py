@@ -29,6 +29,7 @@ _WORK: tuple[tuple[str, str, Handler], ...] = (
     ("POST", "/v1/rerank", vectors.rerank),
     ("POST", "/tokenize", vectors.tokenize),
     ("POST", "/composer/load", state.load),
+    ("POST", "/v1/composer/reload", state.reload),
 )
 
 

@@ -9,14 +9,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from composer_inference.api import parse
-from composer_inference.api.answers import (
-    chat_logprobs,
-    header,
-    timings_object,
-    usage,
-    with_usage_event,
-)
+from composer_inference.api.answers import chat_logprobs, header, with_usage_event
 from composer_inference.api.chat_request import ChatRequest, read_chat_request
+from composer_inference.api.chat_whole import WholeChoice
+from composer_inference.api.choices import ChoicePart, Totals, requests, streamed, together, whole
+from composer_inference.api.choices import Parts as ChoiceParts
 from composer_inference.api.service import EngineService
 from composer_inference.api.streaming import Events, event_stream, while_connected
 from composer_inference.backends.base import (
@@ -39,41 +36,69 @@ async def chat_completions(request: Request) -> Response:
     service: EngineService = request.app.state.service
     body = await parse.read_body(request)
     chat = read_chat_request(body)
-    events = _events(service, chat, parse.read_priority(request))
+    priority = parse.read_priority(request)
     if parse.boolean(body, "stream"):
         wanted = parse.wants_usage_event(body)
-        return await event_stream(request, with_usage_event(events, wanted=wanted))
-    return JSONResponse(await while_connected(request, _whole(chat.model, events)))
+        events = with_usage_event(_events(service, chat, priority), wanted=wanted)
+        return await event_stream(request, events)
+    return JSONResponse(await while_connected(request, _whole(service, chat, priority)))
 
 
-async def _events(service: EngineService, chat: ChatRequest, priority: Priority) -> Events:
+async def _begin(
+    service: EngineService, chat: ChatRequest, priority: Priority
+) -> tuple[ChoiceParts, Totals]:
+    """Nothing is computed before the parts are asked for."""
     backend = await service.backend(chat.model)
     generate = await _generate_request(backend, chat)
-    undrafted = chat.prediction is not None and generate.draft_text is None
-    first = header("chat.completion.chunk", chat.model)
+    drafts = None if chat.prediction is None else generate.draft_text is not None
+    streams = [
+        _choice(_parts(service, chat, backend, each, priority), chat, index)
+        for index, each in enumerate(requests(generate, chat.num_choices))
+    ]
+    return together(streams), Totals(drafts=drafts)
+
+
+async def _choice(parts: AsyncGenerator[Part, None], chat: ChatRequest, index: int) -> ChoiceParts:
     delta: dict[str, Any] = {"role": "assistant", "content": ""}
-    async with aclosing(_parts(service, chat, backend, generate, priority)) as parts:
+    async with aclosing(parts):
         async for part in parts:
             delta |= _delta(part)
+            token_ids = part.token_ids if chat.returns_token_ids else ()
             has_logprobs = bool(part.logprobs or part.call_logprobs)
-            if not delta and not has_logprobs and part.finish_reason is None:
+            has_news = delta or has_logprobs or token_ids
+            if not has_news and part.finish_reason is None:
                 continue
             logprobs = None
             if chat.num_logprobs is not None and has_logprobs:
                 logprobs = chat_logprobs(
                     part.logprobs, of_calls=part.call_logprobs, num_top=chat.num_logprobs
                 )
-            choice = {
-                "index": 0,
+            choice: dict[str, Any] = {
+                "index": index,
                 "delta": delta,
                 "logprobs": logprobs,
                 "finish_reason": part.finish_reason,
             }
-            event = {**first, "choices": [choice]}
-            if part.finish_reason is not None:
-                event |= _totals(part, undrafted=undrafted)
-            yield event
+            if chat.returns_token_ids:
+                choice["token_ids"] = list(token_ids)
+            if part.router_choices is not None:
+                choice["router_choices"] = part.router_choices
+            yield ChoicePart(
+                choice=choice,
+                timings=part.timings or Timings(),
+                prompt_timings=part.prompt_timings,
+                weights_version=part.weights_version,
+            )
             delta = {}
+
+
+async def _events(service: EngineService, chat: ChatRequest, priority: Priority) -> Events:
+    parts, totals = await _begin(service, chat, priority)
+    first = header("chat.completion.chunk", chat.model)
+    events = streamed(first, parts, totals, num_choices=chat.num_choices, timed=False)
+    async with aclosing(events):
+        async for event in events:
+            yield event
 
 
 async def _generate_request(backend: Backend, chat: ChatRequest) -> GenerateRequest:
@@ -96,6 +121,7 @@ async def _generate_request(backend: Backend, chat: ChatRequest) -> GenerateRequ
         sampling=chat.sampling,
         json_schema=chat.json_schema,
         draft_text=chat.prediction if can_draft else None,
+        return_router_choices=chat.returns_router_choices,
     )
 
 
@@ -127,8 +153,11 @@ async def _text_parts(
             yield Part(
                 text=chunk.text,
                 logprobs=chunk.logprobs,
+                token_ids=chunk.token_ids,
                 finish_reason=chunk.finish_reason,
                 timings=chunk.timings,
+                weights_version=chunk.weights_version,
+                router_choices=chunk.router_choices,
             )
 
 
@@ -143,43 +172,14 @@ def _delta(part: Part) -> dict[str, Any]:
     return delta
 
 
-def _totals(part: Part, *, undrafted: bool) -> dict[str, Any]:
-    timings = part.timings or Timings()
-    totals = usage(timings, prompt=part.prompt_timings)
-    if undrafted:
-        totals["composer"] = {"prediction": "unsupported"}
-    return {"usage": totals, "timings": timings_object(timings)}
-
-
-async def _whole(model: str, events: Events) -> dict[str, Any]:
-    content = ""
-    calls: list[dict[str, Any]] = []
-    logprobs: dict[str, list[Any]] = {}
-    last: dict[str, Any] = {}
-    async with aclosing(events):
-        async for last in events:
-            choice: dict[str, Any] = last["choices"][0]
-            content += choice["delta"].get("content", "")
-            for call in choice["delta"].get("tool_calls", ()):
-                _add_call(calls, call)
-            given: dict[str, list[Any]] = choice["logprobs"] or {}
-            for name in ("content", "tool_calls"):
-                if entries := given.get(name):
-                    logprobs.setdefault(name, []).extend(entries)
-    message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
-    if calls:
-        message |= {"content": content or None, "tool_calls": calls}
-    whole: dict[str, Any] = {
-        "index": 0,
-        "message": message,
-        "logprobs": {"content": [], "refusal": None, **logprobs} if logprobs else None,
-        "finish_reason": last["choices"][0]["finish_reason"],
-    }
-    return {**last, **header("chat.completion", model), "choices": [whole]}
-
-
-def _add_call(calls: list[dict[str, Any]], delta: dict[str, Any]) -> None:
-    if "id" in delta:
-        calls.append({name: delta[name] for name in ("id", "type", "function")})
-    else:
-        calls[-1]["function"]["arguments"] += delta["function"]["arguments"]
+async def _whole(service: EngineService, chat: ChatRequest, priority: Priority) -> dict[str, Any]:
+    parts, totals = await _begin(service, chat, priority)
+    wholes = [WholeChoice() for _ in range(chat.num_choices)]
+    async with aclosing(parts):
+        async for part in parts:
+            index: int = part.choice["index"]
+            wholes[index].add(part.choice)
+            if part.is_last:
+                totals.add(part)
+    choices = [each.choice() for each in wholes]
+    return whole(header("chat.completion", chat.model), choices, totals)

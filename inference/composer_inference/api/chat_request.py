@@ -32,6 +32,9 @@ class ChatRequest:
     prediction: str | None
     num_logprobs: int | None
     """Alternatives to report for each token; None reports no log-probabilities."""
+    num_choices: int
+    returns_token_ids: bool
+    returns_router_choices: bool
 
     @property
     def may_call(self) -> bool:
@@ -56,13 +59,21 @@ def read_chat_request(body: Mapping[str, Any]) -> ChatRequest:
         ),
         sampling=_read_sampling(body, num_logprobs),
         json_schema=_read_format(body),
-        prediction=_read_prediction(body),
+        prediction=parse.read_prediction(body),
         num_logprobs=num_logprobs,
+        num_choices=parse.read_num_choices(body),
+        returns_token_ids=parse.boolean(body, "return_token_ids"),
+        returns_router_choices=parse.boolean(body, "return_router_choices"),
     )
     if chat.may_call and chat.json_schema is not None:
         raise unsupported(
             "response_format cannot be combined with tools; set tool_choice to none",
             param="response_format",
+        )
+    if chat.may_call and chat.returns_router_choices:
+        raise unsupported(
+            "return_router_choices cannot be combined with tools, which are decoded in several parts",
+            param="return_router_choices",
         )
     return chat
 
@@ -106,7 +117,7 @@ def _read_message(path: str, value: object) -> dict[str, Any]:
         raise parse.wrong(f"{path}.role", role, f"one of {', '.join(_ROLES)}")
     message: dict[str, Any] = {
         "role": "system" if role == "developer" else role,
-        "content": _read_text(f"{path}.content", fields.get("content")),
+        "content": parse.text(f"{path}.content", fields.get("content")),
     }
     if (calls := fields.get("tool_calls")) is not None:
         if not isinstance(calls, list):
@@ -117,19 +128,6 @@ def _read_message(path: str, value: object) -> dict[str, Any]:
         ]
     kept = {name: fields[name] for name in ("name", "tool_call_id") if fields.get(name)}
     return {**message, **kept}
-
-
-def _read_text(path: str, content: object) -> str:
-    if content is None or isinstance(content, str):
-        return content or ""
-    parts = cast(list[object], content if isinstance(content, list) else [content])
-    texts: list[str] = []
-    for part in parts:
-        fields = cast(dict[str, Any], part if isinstance(part, dict) else {})
-        if fields.get("type") != "text" or not isinstance(fields.get("text"), str):
-            raise parse.wrong(path, content, "text, or a list of text parts")
-        texts.append(fields["text"])
-    return "".join(texts)
 
 
 def _read_past_call(path: str, value: object) -> dict[str, Any]:
@@ -217,12 +215,3 @@ def _read_format(body: Mapping[str, Any]) -> dict[str, Any] | None:
                 value,
                 "of the type text, json_object, or json_schema with a schema",
             )
-
-
-def _read_prediction(body: Mapping[str, Any]) -> str | None:
-    value = parse.dictionary(body, "prediction")
-    if value is None:
-        return None
-    if value.get("type") != "content" or not value.get("content"):
-        raise parse.wrong("prediction", value, 'of the form {"type": "content", "content": "…"}')
-    return _read_text("prediction.content", value["content"])

@@ -16,15 +16,13 @@ _T = TypeVar("_T", int, None)
 
 MAX_BODY_BYTES = 16 * 2**20
 MAX_STOPS = 16
+MAX_CHOICES = 16
 
 _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
-    "n": (1,),
     "best_of": (1,),
     "suffix": ("",),
     "echo": (False,),
     "logit_bias": ({},),
-    "frequency_penalty": (0,),
-    "presence_penalty": (0,),
     "functions": ([],),
     "function_call": ("none",),
     "modalities": (["text"],),
@@ -78,11 +76,18 @@ def read_sampling(
         top_k=integer(body, "top_k", 0, minimum=0),
         min_p=number(body, "min_p", 0.0, 0, 1),
         repeat_penalty=number(body, "repeat_penalty", 1.0, 0, 10),
+        frequency_penalty=number(body, "frequency_penalty", 0.0, -2, 2),
+        presence_penalty=number(body, "presence_penalty", 0.0, -2, 2),
         seed=integer(body, "seed", None, minimum=0),
         stop=strings(body, "stop", max_items=MAX_STOPS),
         num_logprobs=num_logprobs,
         ignore_eos=boolean(body, "ignore_eos"),
     )
+
+
+def read_num_choices(body: Mapping[str, Any]) -> int:
+    """The field `n`. Raises: ApiError."""
+    return integer(body, "n", 1, minimum=1, maximum=MAX_CHOICES)
 
 
 def wants_usage_event(body: Mapping[str, Any]) -> bool:
@@ -152,6 +157,30 @@ def dictionary(body: Mapping[str, Any], name: str) -> dict[str, Any] | None:
     return cast("dict[str, Any] | None", value)
 
 
+def text(path: str, content: object) -> str:
+    """A message's or a prediction's content: text, or parts of text. Raises: ApiError."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    parts = cast(list[object], content if isinstance(content, list) else [content])
+    texts: list[str] = []
+    for part in parts:
+        fields = cast(dict[str, Any], part if isinstance(part, dict) else {})
+        if fields.get("type") != "text" or not isinstance(fields.get("text"), str):
+            raise wrong(path, content, "text, or a list of text parts")
+        texts.append(fields["text"])
+    return "".join(texts)
+
+
+def read_prediction(body: Mapping[str, Any]) -> str | None:
+    """The field `prediction`: what the answer mostly repeats. Raises: ApiError."""
+    value = dictionary(body, "prediction")
+    if value is None:
+        return None
+    if value.get("type") != "content" or not value.get("content"):
+        raise wrong("prediction", value, 'of the form {"type": "content", "content": "…"}')
+    return text("prediction.content", value["content"])
+
+
 def schema(value: dict[str, Any], path: str, *, relax: bool) -> dict[str, Any]:
     """The JSON schema that stands at `path`, as it is to be enforced. Raises: ApiError."""
     try:
@@ -167,8 +196,8 @@ def wrong(name: str, value: Any, allowed: str) -> ApiError:
 
 
 def _shown(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 80 else text[:79] + "…"
+    shown = json.dumps(value)
+    return shown if len(shown) <= 80 else shown[:79] + "…"
 
 
 def _parse_json(body: bytes) -> object:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol
 
 from composer_inference.backends.base import (
@@ -99,6 +100,14 @@ class EngineService(Protocol):
     ) -> list[float]: ...
 
     async def tokenize(self, model: str, text: str) -> list[int]: ...
+
+    async def reload(self, model: str, path: Path) -> int:
+        """Puts a checkpoint's weights in place of the model's; returns their version. What runs is
+        ended before, what comes meanwhile waits.
+
+        Raises: MissingCapabilityError; RejectedRequestError for files that cannot be used.
+        """
+        ...
 
     def health(self) -> Health: ...
 

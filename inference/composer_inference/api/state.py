@@ -1,4 +1,7 @@
-"""GET /health, /metrics and /v1/models; POST /composer/load and /composer/drain."""
+"""GET /health, /metrics and /v1/models; POST /composer/load, /composer/drain and
+/v1/composer/reload."""
+
+from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -56,6 +59,15 @@ async def load(request: Request) -> Response:
     model = _service(request).resolve(parse.string(body, "model", "auto"))
     await while_connected(request, _service(request).backend(model))
     return JSONResponse({"model": model, "state": "ready"})
+
+
+async def reload(request: Request) -> Response:
+    body = await parse.read_body(request)
+    model, path = parse.string(body, "model", "auto"), Path(parse.string(body, "path"))
+    if not path.is_absolute():
+        raise parse.wrong("path", str(path), "absolute: the engine runs in a folder of its own")
+    version = await while_connected(request, _service(request).reload(model, path))
+    return JSONResponse({"weights_version": version})
 
 
 async def drain(request: Request) -> Response:

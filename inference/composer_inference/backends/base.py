@@ -3,7 +3,10 @@
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal, Protocol
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from composer_inference.priority import Priority
 
 FinishReason = Literal["stop", "length"]
 
@@ -19,6 +22,14 @@ class Capability(Enum):
     STEPWISE_PREEMPTION = "stepwise_preemption"
     GRAMMAR = "grammar"
     LOGPROBS = "logprobs"
+    BATCHING = "batching"
+    """It takes requests at any time, computes them together, and keeps their priorities itself."""
+    COUNT_PENALTIES = "count_penalties"
+    """Frequency and presence penalties, over the answer's tokens alone."""
+    ROUTER_CHOICES = "router_choices"
+    """It tells which experts each token went to."""
+    RELOAD = "reload"
+    """It takes other weights in place of its own (`Reloadable`)."""
     EMBED = "embed"
     RERANK = "rerank"
 
@@ -34,6 +45,10 @@ class SamplingParams:
     """0 keeps every token."""
     min_p: float = 0.0
     repeat_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    """Taken from a token's logit for each time the answer has it (Capability.COUNT_PENALTIES)."""
+    presence_penalty: float = 0.0
+    """Taken from a token's logit if the answer has it (Capability.COUNT_PENALTIES)."""
     seed: int | None = None
     """None draws a fresh one."""
     stop: tuple[str, ...] = ()
@@ -53,6 +68,10 @@ class GenerateRequest:
     """A GBNF grammar for the whole text (needs Capability.GRAMMAR)."""
     draft_text: str | None = None
     """Text that the output mostly repeats; verified, never trusted (Capability.DRAFT_TEXT)."""
+    return_router_choices: bool = False
+    """Whether the last chunk tells the experts of each token (Capability.ROUTER_CHOICES)."""
+    priority: Priority = Priority.AGENT
+    """Whose step comes first, of requests that are computed together (Capability.BATCHING)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,6 +93,10 @@ class Timings:
     num_decoded_tokens: int = 0
     decode_ms: float = 0.0
     num_preemptions: int = 0
+    num_drafted: int = 0
+    """Tokens that were drafted and verified, whoever drafted them."""
+    num_draft_accepted: int = 0
+    """Of them, those that the model decoded too."""
 
     def __add__(self, other: "Timings") -> "Timings":
         return Timings(
@@ -84,6 +107,8 @@ class Timings:
             num_decoded_tokens=self.num_decoded_tokens + other.num_decoded_tokens,
             decode_ms=self.decode_ms + other.decode_ms,
             num_preemptions=self.num_preemptions + other.num_preemptions,
+            num_drafted=self.num_drafted + other.num_drafted,
+            num_draft_accepted=self.num_draft_accepted + other.num_draft_accepted,
         )
 
 
@@ -101,10 +126,41 @@ class GenerateChunk:
     resumable: bool = False
     """Whether the request may be stopped after this chunk and continued later, with nothing lost,
     from its prompt followed by all `token_ids` so far (Capability.STEPWISE_PREEMPTION)."""
+    weights_version: int | None = None
+    """Of the weights that computed it, from 0 on, counted up by each reload; None where the backend
+    counts none."""
+    router_choices: Sequence[Sequence[Sequence[int]]] | None = None
+    """On the last chunk, if asked for: experts by token, layer with a router, and rank. Of all tokens
+    of prompt and answer but the last one, which decides nothing; none of them is taken from the cache."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BackendStats:
+    """What a loaded model takes, and what it has done since it was loaded."""
+
+    weights_bytes: int
+    kv_cache_bytes: int
+    """Of all blocks, used or not."""
+    num_blocks_free: int
+    num_blocks_cached: int
+    """That nobody holds, and that later prompts may share."""
+    num_blocks_held: int
+    num_running: int
+    """Requests that are computed together."""
+    num_waiting: int
+    num_steps: int
+    num_computed_tokens: int
+    """Of prompts, answers and drafts."""
+    num_drafted: int
+    num_draft_accepted: int
 
 
 class BackendError(Exception):
     """The backend refused or failed a request; the message is the backend's own."""
+
+
+class BackendLostError(BackendError):
+    """The model cannot be computed any longer; whoever asks next has it loaded anew."""
 
 
 class RejectedRequestError(BackendError):
@@ -172,3 +228,43 @@ class Backend(Protocol):
     async def close(self) -> None:
         """Free the model. No call may follow."""
         ...
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A backend that tells what it takes."""
+
+    def stats(self) -> BackendStats:
+        """As of now; called from the event loop, and computes nothing."""
+        ...
+
+
+@runtime_checkable
+class Reloadable(Protocol):
+    """A backend with Capability.RELOAD."""
+
+    async def reload(self, path: Path) -> int:
+        """Other weights of the same shapes, from a file or folder, once what runs has ended. Returns
+        the version that chunks have from now on.
+
+        Raises: BackendError.
+        """
+        ...
+
+
+def check_capabilities(backend: Backend, request: GenerateRequest) -> None:
+    """Refuses what the backend would have to ignore.
+
+    Raises: MissingCapabilityError.
+    """
+    sampling = request.sampling
+    penalised = bool(sampling.frequency_penalty or sampling.presence_penalty)
+    needs = (
+        (penalised, Capability.COUNT_PENALTIES, "frequency_penalty and presence_penalty"),
+        (request.return_router_choices, Capability.ROUTER_CHOICES, "return_router_choices"),
+    )
+    for wanted, capability, name in needs:
+        if wanted and capability not in backend.capabilities:
+            raise MissingCapabilityError(
+                f"this model has no {capability.value}, which {name} need; leave them out"
+            )

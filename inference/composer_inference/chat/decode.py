@@ -7,7 +7,7 @@ also what the chat template will write for this call in the next turn, so that t
 found in the cache.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -40,12 +40,18 @@ class Part:
     """Of the text."""
     call_logprobs: tuple[TokenLogprob, ...] = ()
     """Of calls: all that was sampled for them, a name's tokens too."""
+    token_ids: tuple[int, ...] = ()
+    """Sampled for the text or the call, also where no text has come of them yet."""
     call: CallDelta | None = None
     finish_reason: FinishReason | Literal["tool_calls"] | None = None
     timings: Timings | None = None
     """Of the whole answer, on its last part."""
     prompt_timings: Timings | None = None
     """On the last part: those that tell the prompt's length and how much of it was cached."""
+    weights_version: int | None = None
+    """On the last part: the oldest weights that took part, if the backend counts them."""
+    router_choices: Sequence[Sequence[Sequence[int]]] | None = None
+    """On the last part of an answer decoded as one, if asked for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +81,7 @@ class ToolCallDecoder:
         self._ended: FinishReason | Literal["tool_calls"] | None = None
         self._first: Timings | None = None
         self._total = Timings()
+        self._weights_version: int | None = None
 
     async def parts(self) -> AsyncGenerator[Part, None]:
         """Raises: what the backend raises, and RejectedRequestError for a call that breaks off."""
@@ -86,7 +93,10 @@ class ToolCallDecoder:
                     yield part
             if self._ended is not None:
                 yield Part(
-                    finish_reason=self._ended, timings=self._total, prompt_timings=self._first
+                    finish_reason=self._ended,
+                    timings=self._total,
+                    prompt_timings=self._first,
+                    weights_version=self._weights_version,
                 )
                 return
 
@@ -94,9 +104,11 @@ class ToolCallDecoder:
         scanner = OpeningScanner(self._tools)
         text = ""
         logprobs: list[TokenLogprob] = []
+        token_ids: list[int] = []
         async with aclosing(self._run(self._remaining())) as chunks:
             async for chunk in chunks:
                 logprobs += chunk.logprobs
+                token_ids += chunk.token_ids
                 found = scanner.feed(chunk.text)
                 if isinstance(found, Opening):
                     if found.text_before and not self._num_calls:
@@ -117,9 +129,9 @@ class ToolCallDecoder:
                     # Of tokens that may turn out to open a call it is not known yet whose they are.
                     if found:
                         yield Part(text=found)
-                elif found or logprobs:
-                    yield Part(text=found, logprobs=tuple(logprobs))
-                    logprobs = []
+                elif found or token_ids:
+                    yield Part(text=found, logprobs=tuple(logprobs), token_ids=tuple(token_ids))
+                    logprobs, token_ids = [], []
 
     async def _call(self) -> AsyncGenerator[Part, None]:
         remaining = self._remaining()
@@ -136,8 +148,8 @@ class ToolCallDecoder:
                 guard.check(chunk)
                 text += chunk.text
                 reason = chunk.finish_reason
-                if chunk.logprobs:
-                    yield Part(call_logprobs=chunk.logprobs)
+                if chunk.token_ids:
+                    yield Part(call_logprobs=chunk.logprobs, token_ids=chunk.token_ids)
                 for delta in reader.feed(chunk.text):
                     yield Part(call=delta)
         self._num_calls += 1
@@ -161,6 +173,9 @@ class ToolCallDecoder:
             async with aclosing(self._generate(request)) as chunks:
                 async for chunk in chunks:
                     timings = chunk.timings
+                    # Weights change between requests alone, and then to newer ones.
+                    if self._weights_version is None:
+                        self._weights_version = chunk.weights_version
                     yield chunk
         finally:
             # Also of a stream that was closed at an opening.

@@ -25,12 +25,13 @@ async def read_calls(
         async for chunk in chunks:
             if rest is not None:
                 rest += chunk.text
+                yield Part(token_ids=chunk.token_ids)
             elif isinstance(found := scanner.feed(chunk.text), Opening):
                 rest = found.rest
-                yield Part(text=found.text_before, logprobs=chunk.logprobs)
+                yield _part(found.text_before, chunk)
             else:
                 found += scanner.flush() if chunk.finish_reason is not None else ""
-                yield Part(text=found, logprobs=chunk.logprobs)
+                yield _part(found, chunk)
             if chunk.finish_reason is not None:
                 calls = _parse(rest or "", tools)
                 for delta in calls:
@@ -39,7 +40,12 @@ async def read_calls(
                     text="" if calls else rest or "",
                     finish_reason="tool_calls" if calls else chunk.finish_reason,
                     timings=chunk.timings,
+                    weights_version=chunk.weights_version,
                 )
+
+
+def _part(text: str, chunk: GenerateChunk) -> Part:
+    return Part(text=text, logprobs=chunk.logprobs, token_ids=chunk.token_ids)
 
 
 def _parse(text: str, tools: Tools) -> list[CallDelta]:

@@ -247,7 +247,7 @@ def test_a_prediction(api: Api, can: bool):
     assert backend.requests[0].draft_text == ("draft" if can else None)
     assert answer.usage is not None
     told = (answer.usage.model_extra or {}).get("composer")
-    assert told == (None if can else {"prediction": "unsupported"})
+    assert told == {"prediction": "unused" if can else "unsupported"}
 
 
 @pytest.mark.parametrize("num_top", [None, 0, 2])
@@ -331,7 +331,7 @@ def past_call(arguments: object) -> dict[str, object]:
         pytest.param({"messages": [USER], "prediction": {"type": "x"}}, "prediction is", id="prediction"),
         pytest.param({"messages": [USER], "top_logprobs": 3}, "logprobs is false", id="top-logprobs"),
         pytest.param({"messages": [USER], "max_completion_tokens": 1.5}, "max_completion_tokens is 1.5", id="limit"),
-        pytest.param({"messages": [USER], "n": 2}, "n=2 is not supported", id="n"),
+        pytest.param({"messages": [USER], "n": 17}, "n is 17 and must be a whole number from 1 to 16", id="n"),
         pytest.param({"messages": [USER], "modalities": ["audio"]}, "modalities", id="audio"),
         pytest.param({"messages": [USER], "stream": True, "stream_options": []}, "stream_options is []", id="options"),
         pytest.param({"messages": [USER], "stop": ["x"] * 17}, "17 strings", id="stops"),

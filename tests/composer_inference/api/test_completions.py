@@ -50,7 +50,15 @@ def test_a_stream_of_events(serve, client):
         pytest.param({"prompt": "x", "max_tokens": -1}, "max_tokens", id="negative"),
         pytest.param({"prompt": "x", "temperature": "hot"}, "temperature", id="word-for-number"),
         pytest.param({"prompt": "x", "stop": [""]}, "stop", id="empty-stop"),
-        pytest.param({"prompt": "x", "n": 2}, "n=2", id="two-answers"),
+        pytest.param({"prompt": "x", "n": 0}, "n is 0", id="no-answers"),
+        pytest.param({"prompt": "x", "presence_penalty": 2.5}, "from -2 to 2", id="penalty"),
+        pytest.param(
+            {"prompt": "x", "frequency_penalty": -1}, "no count_penalties", id="no-penalty-here"
+        ),
+        pytest.param(
+            {"prompt": "x", "return_router_choices": True}, "no router_choices", id="no-router-here"
+        ),
+        pytest.param({"prompt": "x", "prediction": "old"}, "prediction is", id="prediction"),
         pytest.param({"prompt": "x", "suffix": "y"}, "suffix", id="suffix"),
         pytest.param(
             {"prompt": "x", "grammar": "(" * 1000}, "grammar is nested", id="deep-grammar"
@@ -144,8 +152,8 @@ def test_the_openai_client(serve):
             model="m", messages=[{"role": "user", "content": "add"}], stream=True
         )
         assert "".join(part.choices[0].delta.content or "" for part in chat) == "return a + b"
-        with pytest.raises(openai.BadRequestError, match="n=2"):
-            api.completions.create(model="m", prompt="x", n=2)
+        with pytest.raises(openai.BadRequestError, match="n is 17"):
+            api.completions.create(model="m", prompt="x", n=17)
         assert [model.id for model in api.models.list()] == ["scripted"]
 
 

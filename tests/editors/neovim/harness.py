@@ -220,9 +220,19 @@ def scripted_engine(
     rules: list[dict[str, Any]], home: Path, environment: Mapping[str, str]
 ) -> Generator[None]:
     """The engine with canned answers, where the language server will look for it."""
-    script, log = home / "script.json", home / "engine.log"
+    script = home / "script.json"
     script.write_text(json.dumps({"rules": rules, "default": {"text": ""}}))
-    command = [server_program(), "engine", "--backend", "scripted", "--script", str(script)]
+    with running_engine(["--backend", "scripted", "--script", str(script)], home, environment):
+        yield
+
+
+@contextmanager
+def running_engine(
+    arguments: list[str], home: Path, environment: Mapping[str, str]
+) -> Generator[None]:
+    """`composer-lsp engine` with these arguments, where the language server will look for it."""
+    log = home / "engine.log"
+    command = [server_program(), "engine", *arguments]
     ready = Path(environment["COMPOSER_RUNTIME_DIR"]) / "engine.sock"
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)

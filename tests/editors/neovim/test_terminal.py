@@ -13,7 +13,7 @@ from composer_inference import environment as composer_environment
 from composer_inference.models.store import ModelStore
 
 from .conftest import unavailable
-from .harness import lua, scripted_engine, wait_for, write_init
+from .harness import lua, running_engine, scripted_engine, wait_for, write_init
 from .terminal import Terminal, terminal
 
 pytestmark = pytest.mark.editor
@@ -29,8 +29,8 @@ OpenInTerminal = Callable[..., Terminal]
 def open_in_terminal(
     program: Path, environment: dict[str, str], tmp_path: Path
 ) -> Iterator[OpenInTerminal]:
-    """Opens a file in Neovim in a terminal and, with `rules`, starts an engine with canned answers
-    beforehand."""
+    """Opens a file in Neovim in a terminal and starts an engine beforehand: with `rules` one with
+    canned answers, with `engine` the one that these arguments make."""
     if shutil.which("tmux") is None:
         unavailable("tmux is not installed: run scripts/editors/neovim.sh")
     with ExitStack() as stack:
@@ -39,12 +39,15 @@ def open_in_terminal(
             file: Path,
             rules: list[dict[str, Any]] | None = None,
             *,
+            engine: list[str] | None = None,
             variables: Mapping[str, str] | None = None,
             **setup: Any,
         ) -> Terminal:
             everything = {**environment, "COLORTERM": "truecolor", **(variables or {})}
             if rules is not None:
                 stack.enter_context(scripted_engine(rules, tmp_path, everything))
+            if engine is not None:
+                stack.enter_context(running_engine(engine, tmp_path, everything))
             init = write_init(tmp_path, **setup)
             command = [str(program), "-n", "-i", "NONE", "-u", str(init), str(file)]
             folder = Path(environment["COMPOSER_RUNTIME_DIR"])
@@ -119,8 +122,9 @@ def test_a_suggestion_in_front_of_other_text_and_long_lines(
 
 
 @pytest.mark.model
+@pytest.mark.parametrize("backend", ["llama.cpp", "torch"])
 def test_model_on_this_machine_completes_a_real_file(
-    open_in_terminal: OpenInTerminal, folder: Path, version: str
+    open_in_terminal: OpenInTerminal, folder: Path, version: str, backend: str
 ) -> None:
     if ModelStore().find(MODEL) is None:
         unavailable(f"{MODEL} is not installed: run composer-lsp model pull {MODEL}")
@@ -135,6 +139,7 @@ def test_model_on_this_machine_completes_a_real_file(
         file,
         before=STATUS_LINE + 'vim.cmd("syntax on")\n',
         options=f"{{ settings = {settings} }}",
+        engine=["--backend", backend] if backend == "torch" else None,
         variables={"COMPOSER_DATA_DIR": str(composer_environment.data_dir())},
     )
     opened.wait_screen("Composer")
@@ -148,7 +153,7 @@ def test_model_on_this_machine_completes_a_real_file(
     opened.type(typed[-1])
     wait_for("ghost text", lambda: ghost(opened), lambda: opened.screen, LIMIT_S)
     shown = ghost(opened)
-    opened.save_screenshot(f"neovim-real-model-{version}")
+    opened.save_screenshot(f"neovim-real-model-{backend}-{version}")
     opened.keys("Tab")
     opened.wait_screen(shown)
     opened.keys("Escape")

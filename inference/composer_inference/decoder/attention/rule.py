@@ -1,0 +1,94 @@
+"""What a layer asks of its attention, and the two ways to compute it.
+
+Dimensions: B sequences, M queries of a sequence, L keys, N query heads, H key-value heads, G = N / H, K
+and V dims of a key and a value.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional
+
+_MAX_SCORES = 1 << 26
+"""Attention weights that `_with_sinks` holds at a time, f32."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionRule:
+    scale: float
+    """Factor on the logits."""
+    window: int | None = None
+    """Tokens that a token sees, itself included. None: all before it."""
+    sinks_N: Float[Tensor, " N"] | None = None
+    """A logit of each head that takes part in the softmax and has no value (gpt-oss)."""
+
+    def first_seen(self, position: int) -> int:
+        """The first position that a token sees."""
+        return 0 if self.window is None else max(0, position + 1 - self.window)
+
+
+def attend(
+    q_BNMK: Float[Tensor, "B N M K"],
+    k_BHLK: Float[Tensor, "B H L K"],
+    v_BHLV: Float[Tensor, "B H L V"],
+    rule: AttentionRule,
+    *,
+    mask: Bool[Tensor, "#B 1 #M L"] | None,
+    causal: bool = False,
+) -> Float[Tensor, "B N M V"]:
+    """`mask`: True where a query sees a key; None: everywhere, or with `causal` (M = L) as far as
+    the query's own place. The rule's window must be in the mask already."""
+    num_kv_heads = k_BHLK.shape[1]
+    if rule.sinks_N is not None:
+        return _with_sinks(q_BNMK, k_BHLK, v_BHLV, rule, rule.sinks_N, mask, causal=causal)
+    if q_BNMK.shape[2] == 1:
+        # The heads of a group as rows: nothing for SDPA to repeat.
+        q_BHGK = q_BNMK.view(q_BNMK.shape[0], num_kv_heads, -1, q_BNMK.shape[3])
+        out = functional.scaled_dot_product_attention(
+            q_BHGK, k_BHLK, v_BHLV, attn_mask=mask, scale=rule.scale
+        )
+        return out.reshape(*q_BNMK.shape[:3], -1)
+    return functional.scaled_dot_product_attention(
+        q_BNMK,
+        k_BHLK,
+        v_BHLV,
+        attn_mask=mask,
+        is_causal=causal,
+        scale=rule.scale,
+        enable_gqa=q_BNMK.shape[1] != num_kv_heads,
+    )
+
+
+def _with_sinks(
+    q_BNMK: Tensor,
+    k_BHLK: Tensor,
+    v_BHLV: Tensor,
+    rule: AttentionRule,
+    sinks_N: Tensor,
+    mask: Tensor | None,
+    *,
+    causal: bool,
+) -> Tensor:
+    """In f32; SDPA knows no sinks."""
+    num_sequences, num_heads, num_queries, key_dim = q_BNMK.shape
+    num_kv_heads, num_keys = k_BHLK.shape[1:3]
+    if causal and num_queries > 1:
+        mask = torch.ones((num_queries, num_keys), dtype=torch.bool, device=q_BNMK.device).tril_()
+    q_BHGMK = q_BNMK.view(num_sequences, num_kv_heads, -1, num_queries, key_dim)
+    sinks_HG11 = sinks_N.float().view(num_kv_heads, -1, 1, 1)
+    k_BH1KL = k_BHLK.transpose(-1, -2)[:, :, None].float()
+    v_BH1LV = v_BHLV[:, :, None].float()
+    rows = max(1, _MAX_SCORES // (num_sequences * num_heads * num_keys))
+    outputs: list[Tensor] = []
+    for first in range(0, num_queries, rows):
+        scores = q_BHGMK[..., first : first + rows, :].float() @ k_BH1KL * rule.scale
+        if mask is not None:
+            seen = mask[..., first : first + rows, :]
+            seen = seen if seen.dim() == 2 else seen[:, :, None]
+            scores = scores.masked_fill(~seen, -torch.inf)
+        with_sink = torch.cat((scores, sinks_HG11.expand(*scores.shape[:-1], 1)), dim=-1)
+        outputs.append(with_sink.softmax(-1)[..., :-1] @ v_BH1LV)
+    out = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-2)
+    return out.flatten(1, 2).to(q_BNMK.dtype)

@@ -1,0 +1,101 @@
+"""Models that our own decoder computes: one that was named at the start, and installed GGUF files."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from composer_inference.api.service import ModelLoadError
+from composer_inference.backends.base import Backend
+from composer_inference.decoder.parallel.shard import ParallelConfig
+from composer_inference.load_guard import LoadGuard
+from composer_inference.loader import InstalledLoader, Purpose
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecoderOptions:
+    """As the command line gives them; `TorchDecoderConfig` says what they mean."""
+
+    device: str = "auto"
+    tp: int = 1
+    ep: int = 1
+    dtype: str = "auto"
+    experts: str = "auto"
+    cache_bytes: int = 0
+    step_tokens: int = 0
+    max_sequences: int = 0
+
+
+class TorchLoader:
+    """Implements `Loader`. What embeds or ranks is computed as by `InstalledLoader`."""
+
+    def __init__(
+        self, model: str, options: DecoderOptions, *, threads: int, context_tokens: int
+    ) -> None:
+        """`model`: a folder, a GGUF file or an installed model's name; `auto` means it from then on.
+
+        Raises: ModelLoadError for a path that is not there, UnknownModelError for a name, ParallelError
+            for `tp` and `ep` that do not go together.
+        """
+        self._installed = InstalledLoader(threads=threads, context_tokens=context_tokens)
+        self._options = options
+        self._parallel = ParallelConfig(tp=options.tp, ep=options.ep)
+        self._context_tokens = context_tokens
+        path = Path(model).expanduser()
+        self._own = path.absolute() if _is_path(model) or path.exists() else None
+        if self._own is not None and not self._own.exists():
+            raise ModelLoadError(f"there is no {self._own}")
+        self._name = model if self._own is None else self._own.name.removesuffix(".gguf")
+        if self._own is None:
+            self._name = self._installed.resolve(model)
+
+    @property
+    def threads(self) -> int:
+        return self._installed.threads
+
+    def available(self) -> dict[str, int]:
+        found = self._installed.available()
+        if self._own is not None:
+            found[self._name] = _num_bytes(self._own)
+        return found
+
+    def resolve(self, model: str) -> str:
+        return self._name if model in ("auto", self._name) else self._installed.resolve(model)
+
+    def purpose(self, name: str) -> Purpose:
+        return "generate" if self._is_own(name) else self._installed.purpose(name)
+
+    async def load(self, name: str) -> Backend:
+        if self.purpose(name) == "retrieve":
+            return await self._installed.load(name)
+        # Imported here: torch takes seconds, and who only asks for /health needs none.
+        from composer_inference.backends.torch_decoder import (
+            TorchDecoderBackend,
+            TorchDecoderConfig,
+        )
+
+        path = self._own if self._is_own(name) else None
+        config = TorchDecoderConfig(
+            path=path or self._installed.path(name),
+            threads=self.threads,
+            context_tokens=self._context_tokens,
+            device=self._options.device,
+            dtype=self._options.dtype,
+            experts=self._options.experts,
+            parallel=self._parallel,
+            cache_bytes=self._options.cache_bytes,
+            step_tokens=self._options.step_tokens,
+            max_sequences=self._options.max_sequences,
+        )
+        with LoadGuard(name, config.path).watched():
+            return await TorchDecoderBackend.load(config)
+
+    def _is_own(self, name: str) -> bool:
+        return self._own is not None and name == self._name
+
+
+def _is_path(model: str) -> bool:
+    return "/" in model or "\\" in model or model.endswith(".gguf")
+
+
+def _num_bytes(path: Path) -> int:
+    files = path.glob("*.safetensors") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files)

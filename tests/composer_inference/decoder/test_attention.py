@@ -1,0 +1,140 @@
+"""Paged attention against the formula, written out token by token."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from composer_inference.decoder.attention import rule as rule_module
+from composer_inference.decoder.attention.paged import PagedAttention
+from composer_inference.decoder.attention.rule import AttentionRule
+from composer_inference.decoder.batch import Batch, Span
+from composer_inference.kv.pool import CacheShape, KVPool
+
+CPU = torch.device("cpu")
+NUM_HEADS, NUM_KV_HEADS, KEY_DIM = 6, 2, 8
+BLOCK_SIZE = 4
+
+SINKS = torch.tensor([0.5, -1.0, 2.0, 0.0, 3.0, -0.2])
+RULES = {
+    "causal": AttentionRule(0.3),
+    "window": AttentionRule(0.3, 5),
+    "window of 1": AttentionRule(0.3, 1),
+    "window past the text": AttentionRule(0.3, 500),
+    "sinks": AttentionRule(0.3, None, SINKS),
+    "sinks and window": AttentionRule(0.3, 5, SINKS),
+}
+
+STEPS: dict[str, list[tuple[int, int]]] = {
+    "decodes": [(9, 1), (2, 1), (0, 1), (17, 1)],
+    "prefills": [(0, 7), (0, 1), (0, 12)],
+    "all kinds": [(6, 1), (8, 1), (3, 5), (0, 9), (11, 1), (16, 4), (4, 1)],
+}
+"""Cached and new tokens of each sequence."""
+
+
+def by_hand(q: Tensor, k: Tensor, v: Tensor, position: int, rule: AttentionRule) -> Tensor:
+    """One token's output [N, V] from all keys and values [L, H, ...] of its sequence."""
+    first = 0 if rule.window is None else max(0, position + 1 - rule.window)
+    outputs: list[Tensor] = []
+    for head in range(NUM_HEADS):
+        kv_head = head // (NUM_HEADS // NUM_KV_HEADS) if k.shape[1] > 1 else 0
+        logits = k[first : position + 1, kv_head] @ q[head] * rule.scale
+        weights = logits.exp()
+        total = weights.sum()
+        if rule.sinks_N is not None:
+            total = total + rule.sinks_N[head].exp()
+        outputs.append(weights / total @ v[first : position + 1, kv_head])
+    return torch.stack(outputs)
+
+
+class Sequences:
+    def __init__(self, step: list[tuple[int, int]], *, latent: bool, shuffled: bool) -> None:
+        generator = torch.Generator().manual_seed(3)
+        num_kv_heads = 1 if latent else NUM_KV_HEADS
+        value_dim = 0 if latent else 5
+        shape = CacheShape(num_kv_heads=num_kv_heads, key_dim=KEY_DIM, value_dim=value_dim)
+        self.pool = KVPool(
+            [shape, shape], num_blocks=64, block_size=BLOCK_SIZE, dtype=torch.float32, device=CPU
+        )
+        free = torch.randperm(64, generator=generator).tolist() if shuffled else list(range(64))
+        self.spans: list[Span] = []
+        self.q: list[Tensor] = []
+        self.k: list[Tensor] = []
+        self.v: list[Tensor] = []
+        for num_cached, num_new in step:
+            length = num_cached + num_new
+            blocks = [free.pop(0) for _ in range(-(-length // BLOCK_SIZE))]
+            self.spans.append(Span(token_ids=[0] * num_new, num_cached=num_cached, blocks=blocks))
+            self.q.append(torch.randn(num_new, NUM_HEADS, KEY_DIM, generator=generator))
+            k = torch.randn(length, num_kv_heads, KEY_DIM, generator=generator)
+            self.k.append(k)
+            self.v.append(
+                k if latent else torch.randn(length, num_kv_heads, value_dim, generator=generator)
+            )
+            slots = [
+                blocks[i // BLOCK_SIZE] * BLOCK_SIZE + i % BLOCK_SIZE for i in range(num_cached)
+            ]
+            values = None if latent else self.v[-1][:num_cached]
+            self.pool.write(1, torch.tensor(slots, dtype=torch.int64), k[:num_cached], values)
+
+    def attend(self, rule: AttentionRule, *, pad_decodes: bool) -> Tensor:
+        batch = Batch.of(self.spans, block_size=BLOCK_SIZE, device=CPU)
+        new = [slice(span.num_cached, None) for span in self.spans]
+        k = torch.cat([k[rows] for k, rows in zip(self.k, new, strict=True)])
+        v = torch.cat([v[rows] for v, rows in zip(self.v, new, strict=True)])
+        attention = PagedAttention(batch, self.pool, pad_decodes=pad_decodes)
+        values = None if self.v[0] is self.k[0] else v
+        return attention.attend(1, torch.cat(self.q), k, values, rule)
+
+    def expected(self, rule: AttentionRule) -> Tensor:
+        return torch.stack(
+            [
+                by_hand(q_NK, k, v, span.num_cached + row, rule)
+                for span, q, k, v in zip(self.spans, self.q, self.k, self.v, strict=True)
+                for row, q_NK in enumerate(q)
+            ]
+        )
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
+@pytest.mark.parametrize("step", STEPS.values(), ids=list(STEPS))
+@pytest.mark.parametrize("shuffled", [False, True], ids=["in a row", "shuffled"])
+@pytest.mark.parametrize("latent", [False, True], ids=["values", "keys as values"])
+@pytest.mark.parametrize("pad_decodes", [False, True], ids=["each", "padded"])
+def test_attends_as_the_formula(
+    rule: AttentionRule,
+    step: list[tuple[int, int]],
+    shuffled: bool,
+    latent: bool,
+    pad_decodes: bool,
+) -> None:
+    sequences = Sequences(step, latent=latent, shuffled=shuffled)
+    out = sequences.attend(rule, pad_decodes=pad_decodes)
+    torch.testing.assert_close(out, sequences.expected(rule), atol=1e-5, rtol=1e-5)
+
+
+def test_sinks_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    sequences = Sequences([(5, 9), (0, 7)], latent=False, shuffled=False)
+    monkeypatch.setattr(rule_module, "_MAX_SCORES", 200)
+    for name in ("sinks", "sinks and window"):
+        out = sequences.attend(RULES[name], pad_decodes=False)
+        torch.testing.assert_close(out, sequences.expected(RULES[name]), atol=1e-5, rtol=1e-5)
+
+
+def test_lengths_far_apart_are_not_padded_together() -> None:
+    sequences = Sequences([(20, 1), (180, 1), (30, 1), (1, 1)], latent=False, shuffled=False)
+    out = sequences.attend(RULES["causal"], pad_decodes=True)
+    torch.testing.assert_close(out, sequences.expected(RULES["causal"]), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
+def test_gradients_of_a_prefill(rule: AttentionRule) -> None:
+    sequences = Sequences([(0, 6), (0, 3)], latent=False, shuffled=False)
+    inputs = [*sequences.q, *sequences.k, *sequences.v]
+    for tensor in inputs:
+        tensor.requires_grad_()
+    weights = torch.randn(9, NUM_HEADS, 5, generator=torch.Generator().manual_seed(5))
+    ours = torch.autograd.grad((sequences.attend(rule, pad_decodes=False) * weights).sum(), inputs)
+    theirs = torch.autograd.grad((sequences.expected(rule) * weights).sum(), inputs)
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+    assert not any(kept.requires_grad for kept in sequences.pool.read_slots(1, slice(0, 4)))

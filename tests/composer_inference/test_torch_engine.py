@@ -1,0 +1,227 @@
+"""The engine with our own decoder: a model's folder over HTTP, and what happens when it is damaged."""
+
+import asyncio
+import json
+import shutil
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from composer_inference.api.app import create_app
+from composer_inference.batching.batcher import Batcher
+from composer_inference.engine import Engine
+from composer_inference.torch_loader import DecoderOptions, TorchLoader
+from composer_inference.weights.checkpoint import CheckpointError
+from composer_inference.weights.safetensors_checkpoint import SafetensorsCheckpoint
+from tests.support.vocabularies import byte_level_folder
+
+SHARD = "model.safetensors"
+CONFIG: dict[str, Any] = {
+    "model_type": "llama",
+    "vocab_size": 512,
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "max_position_embeddings": 256,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": False,
+    "hidden_act": "silu",
+}
+
+
+def weights() -> dict[str, torch.Tensor]:
+    shapes = {"model.embed_tokens.weight": (512, 16), "lm_head.weight": (512, 16)}
+    for layer in range(2):
+        prefix = f"model.layers.{layer}"
+        for name, shape in {
+            "self_attn.q_proj": (16, 16),
+            "self_attn.k_proj": (8, 16),
+            "self_attn.v_proj": (8, 16),
+            "self_attn.o_proj": (16, 16),
+            "mlp.gate_proj": (32, 16),
+            "mlp.up_proj": (32, 16),
+            "mlp.down_proj": (16, 32),
+        }.items():
+            shapes[f"{prefix}.{name}.weight"] = shape
+    generator = torch.Generator().manual_seed(0)
+    found = {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+    norms = ["input_layernorm", "post_attention_layernorm"]
+    for name in [f"model.layers.{layer}.{norm}" for layer in range(2) for norm in norms]:
+        found[f"{name}.weight"] = torch.ones(16)
+    return found | {"model.norm.weight": torch.ones(16)}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny-llama"
+    path.mkdir()
+    byte_level_folder(path)
+    (path / "config.json").write_text(json.dumps(CONFIG))
+    save_file(weights(), path / SHARD)
+    return path
+
+
+@pytest.fixture
+async def http(
+    folder: Path, short_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[httpx.AsyncClient]:
+    monkeypatch.setenv("COMPOSER_DATA_DIR", str(short_dir / "data"))
+    monkeypatch.setenv("COMPOSER_RUNTIME_DIR", str(short_dir / "run"))
+    loader = TorchLoader(str(folder), DecoderOptions(device="cpu"), threads=1, context_tokens=200)
+    engine = Engine(loader, on_drain=lambda: None)
+    transport = httpx.ASGITransport(create_app(engine, token=None))
+    async with httpx.AsyncClient(transport=transport, base_url="http://engine") as client:
+        yield client
+    await engine.close()
+
+
+async def complete(http: httpx.AsyncClient, **body: Any) -> httpx.Response:
+    return await http.post(
+        "/v1/completions", json={"prompt": "def greet(name):", "max_tokens": 12, **body}
+    )
+
+
+async def test_a_folder_is_served_under_its_name(http: httpx.AsyncClient) -> None:
+    answer = await complete(http, model="tiny-llama")
+    assert answer.status_code == 200, answer.text
+    choice = answer.json()["choices"][0]
+    assert choice["finish_reason"] in ("stop", "length")
+    assert (await complete(http)).json()["choices"][0]["text"] == choice["text"]
+    models = (await http.get("/v1/models")).json()["data"]
+    assert [model["id"] for model in models] == ["tiny-llama"]
+
+
+async def test_the_same_seed_gives_the_same_text_whatever_else_is_computed(
+    http: httpx.AsyncClient,
+) -> None:
+    alone = await complete(http, temperature=1.0, seed=3)
+    beside = await asyncio.gather(
+        complete(http, temperature=1.0, seed=3),
+        *(complete(http, temperature=1.0, seed=seed, prompt="x" * seed) for seed in range(4, 9)),
+    )
+    assert beside[0].json()["choices"][0]["text"] == alone.json()["choices"][0]["text"]
+    assert len({answer.json()["choices"][0]["text"] for answer in beside}) > 1
+
+
+async def test_a_decoder_that_failed_is_loaded_anew(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Batcher, max_tokens: int) -> object:
+        raise AssertionError("an invariant")
+
+    whole = await complete(http)
+    with monkeypatch.context() as patch:
+        patch.setattr(Batcher, "plan", fail)
+        answer = await complete(http)
+        assert answer.status_code == 500
+        assert "an invariant" in answer.json()["error"]["message"]
+    assert (await complete(http)).json()["choices"] == whole.json()["choices"]
+
+
+async def test_weights_that_cannot_be_read_midway_are_not_mixed_with_the_old(
+    folder: Path, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = await complete(http)
+    other = shutil.copytree(folder, folder.with_name("other"))
+    save_file({name: 2 * tensor for name, tensor in weights().items()}, other / SHARD)
+    read = SafetensorsCheckpoint.tensor
+
+    def fail_midway(self: SafetensorsCheckpoint, name: str) -> torch.Tensor:
+        if name == "model.layers.1.mlp.down_proj.weight":
+            raise CheckpointError(f"tensor {name} cannot be read")
+        return read(self, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SafetensorsCheckpoint, "tensor", fail_midway)
+        answer = await http.post(
+            "/v1/composer/reload", json={"model": "tiny-llama", "path": str(other)}
+        )
+        assert answer.status_code == 500
+        assert "loaded anew" in answer.json()["error"]["message"]
+    assert (await complete(http)).json()["choices"] == whole.json()["choices"]
+
+
+def truncate(folder: Path) -> None:
+    shard = folder / SHARD
+    shard.write_bytes(shard.read_bytes()[:-100])
+
+
+def drop_tensor(folder: Path) -> None:
+    tensors = load_file(folder / SHARD)
+    del tensors["model.layers.1.mlp.down_proj.weight"]
+    save_file(tensors, folder / SHARD)
+
+
+def enlarge_tokenizer(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    tokenizer = json.loads(path.read_text())
+    last = tokenizer["added_tokens"][-1]
+    tokenizer["added_tokens"] += [
+        {**last, "id": last["id"] + number, "content": f"<more-{number}>"}
+        for number in range(1, 200)
+    ]
+    path.write_text(json.dumps(tokenizer))
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        pytest.param(truncate, SHARD, id="a shard cut short"),
+        pytest.param(drop_tensor, "model.layers.1.mlp.down_proj.weight", id="a missing tensor"),
+        pytest.param(enlarge_tokenizer, "512", id="a tokenizer that does not fit"),
+        pytest.param(
+            lambda f: (f / "tokenizer.json").unlink(), "tokenizer.json", id="no tokenizer"
+        ),
+        pytest.param(lambda f: (f / "config.json").write_text("{"), "config.json", id="no config"),
+        pytest.param(
+            lambda f: (f / "config.json").write_text('{"model_type": "llama"}'),
+            "vocab_size",
+            id="a config without its keys",
+        ),
+    ],
+)
+async def test_damaged_files_are_named_and_the_engine_lives(
+    folder: Path, http: httpx.AsyncClient, damage: Callable[[Path], object], told: str
+) -> None:
+    whole = folder.with_name("whole")
+    shutil.copytree(folder, whole)
+    damage(folder)
+    answer = await complete(http)
+    assert answer.status_code == 500, answer.text
+    assert told in answer.json()["error"]["message"]
+    shutil.rmtree(folder)
+    shutil.copytree(whole, folder)
+    assert (await complete(http)).status_code == 200
+
+
+async def test_a_prompt_that_is_too_long_is_told_with_the_numbers(http: httpx.AsyncClient) -> None:
+    answer = await complete(http, prompt="a b " * 300)
+    assert answer.json()["error"]["code"] == "context_length_exceeded"
+    assert "200" in answer.json()["error"]["message"]
+    assert (await complete(http)).status_code == 200
+
+
+async def test_too_little_memory_is_told_with_the_numbers(
+    folder: Path, short_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COMPOSER_DATA_DIR", str(short_dir / "data"))
+    monkeypatch.setenv("COMPOSER_RUNTIME_DIR", str(short_dir / "run"))
+    options = DecoderOptions(device="cpu", cache_bytes=4096)
+    engine = Engine(
+        TorchLoader(str(folder), options, threads=1, context_tokens=200), on_drain=lambda: None
+    )
+    transport = httpx.ASGITransport(create_app(engine, token=None))
+    async with httpx.AsyncClient(transport=transport, base_url="http://engine") as client:
+        answer = await complete(client)
+    assert answer.status_code == 500
+    assert "4,096" in answer.json()["error"]["message"]
+    assert "--context-tokens" in answer.json()["error"]["message"]
+    await engine.close()
