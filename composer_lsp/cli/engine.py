@@ -47,14 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dtype",
         choices=["auto", "f32", "bf16"],
         default="auto",
-        help="of --backend torch (default: auto, bf16 on a GPU and f32 on a CPU)",
+        help="of --backend torch (default: auto, bf16 on a GPU and on a CPU with AVX-512 BF16, "
+        "else f32)",
     )
     parser.add_argument(
         "--experts",
         choices=["auto", "mxfp8", "dense"],
         default="auto",
         help="of --backend torch, how a mixture's experts are kept: quantised to MXFP8 while "
-        "loading, or in --dtype (default: auto, mxfp8 on a GPU and as stored on a CPU)",
+        "loading, or in --dtype (default: auto, as stored where that is MXFP8 or MXFP4, else mxfp8 on a "
+        "GPU and --dtype on a CPU)",
     )
     parser.add_argument(
         "--cache-mb",

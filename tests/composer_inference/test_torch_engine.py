@@ -75,7 +75,9 @@ async def http(
 ) -> AsyncIterator[httpx.AsyncClient]:
     monkeypatch.setenv("COMPOSER_DATA_DIR", str(short_dir / "data"))
     monkeypatch.setenv("COMPOSER_RUNTIME_DIR", str(short_dir / "run"))
-    loader = TorchLoader(str(folder), DecoderOptions(device="cpu"), threads=1, context_tokens=200)
+    loader = TorchLoader(
+        str(folder), DecoderOptions(device="cpu", dtype="f32"), threads=1, context_tokens=200
+    )
     engine = Engine(loader, on_drain=lambda: None)
     transport = httpx.ASGITransport(create_app(engine, token=None))
     async with httpx.AsyncClient(transport=transport, base_url="http://engine") as client:
