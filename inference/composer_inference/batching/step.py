@@ -5,14 +5,17 @@ next drafted position counts only if what it drew is what was drafted. So the te
 without drafts, token for token, also with a temperature (its randomness is keyed by the position).
 """
 
+from collections.abc import Mapping
 from collections.abc import Sequence as Items
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from composer_inference.backends.base import (
     BackendError,
+    BackendLostError,
     FinishReason,
     GenerateChunk,
     TokenLogprob,
@@ -25,7 +28,7 @@ from composer_inference.kv.pool import KVPool
 from composer_inference.kv.prefix_cache import PrefixCache
 from composer_inference.sampling.sampler import Sampled, greedy
 from composer_inference.sampling.vocabulary import Vocabulary
-from composer_inference.weights.checkpoint import Checkpoint
+from composer_inference.weights.checkpoint import Checkpoint, CheckpointError
 from composer_inference.weights.loading import reload_decoder
 
 
@@ -38,6 +41,29 @@ class StepCounts:
     """Computed."""
     num_drafted: int = 0
     num_draft_accepted: int = 0
+
+
+class _Watched:
+    """A `Checkpoint` that knows whether a tensor was asked for."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+        self.is_begun = False
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        return self._checkpoint.config
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        return self._checkpoint.shapes
+
+    def dtype(self, name: str) -> torch.dtype:
+        return self._checkpoint.dtype(name)
+
+    def tensor(self, name: str) -> Tensor:
+        self.is_begun = True
+        return self._checkpoint.tensor(name)
 
 
 class Stepper:
@@ -83,10 +109,19 @@ class Stepper:
         """Other weights in place of these; what was cached of them is forgotten. Between two steps,
         while nothing runs. Returns the new version.
 
-        Raises: CheckpointError; the old weights are in place then, but for one that cannot be read
-        midway, after which the model has to be loaded anew.
+        Raises: CheckpointError; the old weights are in place then. BackendLostError for a checkpoint
+        that cannot be read midway: nothing may be computed with what is in place after it.
         """
-        reload_decoder(self.decoder, checkpoint)
+        watched = _Watched(checkpoint)
+        try:
+            reload_decoder(self.decoder, watched)
+        except (CheckpointError, OSError, RuntimeError) as error:
+            if not watched.is_begun:
+                raise
+            raise BackendLostError(
+                f"the new weights could be read in part only: {error}; the model is loaded anew from"
+                " its own files when it is asked for next"
+            ) from error
         cache.clear()
         self.weights_version += 1
         return self.weights_version
