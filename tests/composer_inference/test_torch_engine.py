@@ -17,6 +17,8 @@ from composer_inference.backends.base import Backend
 from composer_inference.batching.batcher import Batcher
 from composer_inference.engine import Engine
 from composer_inference.torch_loader import DecoderOptions, TorchLoader
+from composer_inference.weights.checkpoint import CheckpointError
+from composer_inference.weights.safetensors_checkpoint import SafetensorsCheckpoint
 from tests.support.vocabularies import byte_level_folder
 
 SHARD = "model.safetensors"
@@ -227,21 +229,22 @@ async def test_a_model_that_failed_to_load_is_loaded_anew(
 
 
 async def test_weights_that_break_off_midway_are_not_computed_with(
-    http: httpx.AsyncClient, folder: Path, tmp_path: Path
+    folder: Path, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = (await complete(http)).json()
-    other = tmp_path / "other"
-    shutil.copytree(folder, other)
-    tensors = {name: 2 * tensor for name, tensor in load_file(folder / SHARD).items()}
+    other = shutil.copytree(folder, folder.with_name("other"))
+    save_file({name: 2 * tensor for name, tensor in weights().items()}, other / SHARD)
     last = "model.norm.weight"
-    save_file({last: tensors.pop(last)}, other / "last.safetensors")
-    save_file(tensors, other / SHARD)
-    files = dict.fromkeys(tensors, SHARD) | {last: "last.safetensors"}
-    (other / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
-    broken = (other / "last.safetensors").read_bytes().replace(b'"F32"', b'"F31"')
-    (other / "last.safetensors").write_bytes(broken)
+    read = SafetensorsCheckpoint.tensor
 
-    answer = await http.post("/v1/composer/reload", json={"path": str(other)})
+    def break_off(self: SafetensorsCheckpoint, name: str) -> torch.Tensor:
+        if name == last:
+            raise CheckpointError(f"tensor {name} cannot be read")
+        return read(self, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SafetensorsCheckpoint, "tensor", break_off)
+        answer = await http.post("/v1/composer/reload", json={"path": str(other)})
     assert (answer.status_code, answer.json()["error"]["code"]) == (500, "backend_failed")
     assert last in answer.json()["error"]["message"]
     after = (await complete(http)).json()
