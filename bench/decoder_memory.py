@@ -1,4 +1,6 @@
-"""What a decoder takes of memory, in a process of its own: `python -m bench.decoder_memory FILE DTYPE`."""
+"""What a decoder takes of memory, in a process of its own (Linux):
+`python -m bench.decoder_memory FILE DTYPE`.
+"""
 
 import asyncio
 import json
@@ -26,14 +28,14 @@ async def peak_memory(path: Path, dtype: str) -> str:
 
 
 def main(path: str, dtype: str) -> None:
-    import resource
-
     from bench.decoder_ours import DTYPES, Ours
     from composer_inference.sampling.vocabulary import read_vocabulary
     from composer_inference.weights.open import open_checkpoint
 
     def peak() -> int:
-        return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        # Not getrusage, which counts what the process was before it became this one.
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        return 1024 * int(status.split("VmHWM:")[1].split()[0])
 
     before = peak()
     checkpoint = open_checkpoint(Path(path))

@@ -91,7 +91,7 @@ class Ours:
         """Of the layers, and at the end the output's, with the weights as they are kept."""
         linears = [module for module in self.decoder.blocks.modules() if isinstance(module, Linear)]
         dims = [(module, module.weight.shape[1]) for module in linears]
-        return [*dims, (self.decoder._logits, self.decoder.config.model_dim)]
+        return [*dims, (self.decoder.logits, self.decoder.config.model_dim)]
 
     def _run(
         self,

@@ -8,6 +8,12 @@ from pathlib import Path
 
 from composer_inference import environment
 
+_OF_TORCH = {
+    **{"model": "auto", "device": "auto", "dtype": "auto", "experts": "auto"},
+    **{"cache_mb": 0, "step_tokens": 0, "max_sequences": 0},
+}
+"""Options of --backend torch, and what they are where nobody gives them."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -47,43 +53,48 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dtype",
         choices=["auto", "f32", "bf16"],
         default="auto",
-        help="of --backend torch (default: auto, bf16 on a GPU and f32 on a CPU)",
+        help="of --backend torch (default: auto, bf16 on a GPU and on a CPU with AVX-512 BF16, "
+        "else f32)",
     )
     parser.add_argument(
         "--experts",
         choices=["auto", "mxfp8", "dense"],
         default="auto",
         help="of --backend torch, how a mixture's experts are kept: quantised to MXFP8 while "
-        "loading, or in --dtype (default: auto, mxfp8 on a GPU and as stored on a CPU)",
+        "loading, or in --dtype (default: auto, as stored where that is MXFP8 or MXFP4, else mxfp8 on a "
+        "GPU and --dtype on a CPU)",
     )
     parser.add_argument(
         "--cache-mb",
-        type=int,
+        type=_whole,
         default=0,
         help="of --backend torch, each process's memory for keys and values, in 2^20 bytes "
         "(default: 0, on a GPU four fifths of what is free, on a CPU 8 contexts or a quarter of it)",
     )
     parser.add_argument(
         "--step-tokens",
-        type=int,
+        type=_whole,
         default=0,
         help="of --backend torch, tokens computed between two chances to stop "
         "(default: 0, as many as take 0.15 s)",
     )
     parser.add_argument(
         "--max-sequences",
-        type=int,
+        type=_whole,
         default=0,
         help="of --backend torch, requests computed together "
         "(default: 0, 8 on a CPU and 64 on a GPU)",
     )
     parser.add_argument("--script", type=Path, help="rules of the scripted backend, a JSON file")
     parser.add_argument(
-        "--threads", type=int, default=0, help="compute threads (default: 0, one per physical core)"
+        "--threads",
+        type=_whole,
+        default=0,
+        help="compute threads (default: 0, one per physical core)",
     )
     parser.add_argument(
         "--context-tokens",
-        type=int,
+        type=_count,
         default=8192,
         help="context of one request, in tokens (default: 8192)",
     )
@@ -93,6 +104,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=900,
         help="leave after this many seconds without a request; 0: never (default: 900)",
     )
+
+
+def _whole(text: str) -> int:
+    return _at_least(0, text)
+
+
+def _count(text: str) -> int:
+    return _at_least(1, text)
+
+
+def _at_least(least: int, text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise argparse.ArgumentTypeError(f"a whole number from {least} on, not {text!r}")
+    return number
 
 
 def run(args: argparse.Namespace) -> int:
@@ -111,6 +140,14 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.backend == "scripted" and args.script is None:
         print("composer-lsp engine: --backend scripted needs --script FILE", file=sys.stderr)
+        return 2
+    misplaced = [name for name, default in _OF_TORCH.items() if getattr(args, name) != default]
+    if args.backend != "torch" and misplaced:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in misplaced)
+        print(
+            f"composer-lsp engine: {options}: of --backend torch alone; leave out, or add that",
+            file=sys.stderr,
+        )
         return 2
     if args.backend == "torch" and find_spec("torch") is None:
         print(

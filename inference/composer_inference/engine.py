@@ -133,7 +133,11 @@ class Engine:
                 raise MissingCapabilityError(
                     f"{model} is computed by a backend that cannot take other weights in place"
                 )
-            if not await asyncio.to_thread(path.exists):
+            try:
+                is_there = await asyncio.to_thread(path.exists)
+            except OSError as error:
+                raise RejectedRequestError(f"{path} cannot be looked for: {error}") from error
+            if not is_there:
                 raise RejectedRequestError(f"there is no {path}")
             try:
                 return await backend.reload(path)
@@ -248,6 +252,12 @@ class Engine:
             self._slots.pop(name, None)
             self._failures[name] = str(error)
             raise ModelLoadError(str(error)) from error
+        except Exception as error:
+            # Such as memory that does not suffice. Kept in its place, it would fail for ever.
+            logger.exception("loading %s failed", name)
+            self._slots.pop(name, None)
+            self._failures[name] = message = f"loading {name} failed: {error!r}; the log says where"
+            raise ModelLoadError(message) from error
         logger.info("loaded %s in %.1f s", name, time.monotonic() - started)
         return backend
 

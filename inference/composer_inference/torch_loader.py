@@ -39,10 +39,7 @@ class TorchLoader:
         self._options = options
         self._parallel = ParallelConfig(tp=options.tp, ep=options.ep)
         self._context_tokens = context_tokens
-        path = Path(model).expanduser()
-        self._own = path.absolute() if _is_path(model) or path.exists() else None
-        if self._own is not None and not self._own.exists():
-            raise ModelLoadError(f"there is no {self._own}")
+        self._own = _own_path(model)
         self._name = model if self._own is None else self._own.name.removesuffix(".gguf")
         if self._own is None:
             self._name = self._installed.resolve(model)
@@ -90,6 +87,21 @@ class TorchLoader:
 
     def _is_own(self, name: str) -> bool:
         return self._own is not None and name == self._name
+
+
+def _own_path(model: str) -> Path | None:
+    """None for what can only be an installed model's name.
+
+    Raises: ModelLoadError for a path that is not there.
+    """
+    try:
+        path = Path(model).expanduser().absolute()
+        is_there = bool(model) and path.exists()
+    except (OSError, RuntimeError) as error:  # RuntimeError: `~` of somebody who has no home.
+        raise ModelLoadError(f"{model} cannot be looked for: {error}") from error
+    if _is_path(model) and not is_there:
+        raise ModelLoadError(f"there is no {path}")
+    return path if is_there else None
 
 
 def _is_path(model: str) -> bool:

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from composer_inference.api.app import create_app
+from composer_inference.backends.base import Backend
 from composer_inference.batching.batcher import Batcher
 from composer_inference.engine import Engine
 from composer_inference.torch_loader import DecoderOptions, TorchLoader
@@ -75,7 +76,9 @@ async def http(
 ) -> AsyncIterator[httpx.AsyncClient]:
     monkeypatch.setenv("COMPOSER_DATA_DIR", str(short_dir / "data"))
     monkeypatch.setenv("COMPOSER_RUNTIME_DIR", str(short_dir / "run"))
-    loader = TorchLoader(str(folder), DecoderOptions(device="cpu"), threads=1, context_tokens=200)
+    loader = TorchLoader(
+        str(folder), DecoderOptions(device="cpu", dtype="f32"), threads=1, context_tokens=200
+    )
     engine = Engine(loader, on_drain=lambda: None)
     transport = httpx.ASGITransport(create_app(engine, token=None))
     async with httpx.AsyncClient(transport=transport, base_url="http://engine") as client:
@@ -126,29 +129,6 @@ async def test_a_decoder_that_failed_is_loaded_anew(
     assert (await complete(http)).json()["choices"] == whole.json()["choices"]
 
 
-async def test_weights_that_cannot_be_read_midway_are_not_mixed_with_the_old(
-    folder: Path, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = await complete(http)
-    other = shutil.copytree(folder, folder.with_name("other"))
-    save_file({name: 2 * tensor for name, tensor in weights().items()}, other / SHARD)
-    read = SafetensorsCheckpoint.tensor
-
-    def fail_midway(self: SafetensorsCheckpoint, name: str) -> torch.Tensor:
-        if name == "model.layers.1.mlp.down_proj.weight":
-            raise CheckpointError(f"tensor {name} cannot be read")
-        return read(self, name)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(SafetensorsCheckpoint, "tensor", fail_midway)
-        answer = await http.post(
-            "/v1/composer/reload", json={"model": "tiny-llama", "path": str(other)}
-        )
-        assert answer.status_code == 500
-        assert "loaded anew" in answer.json()["error"]["message"]
-    assert (await complete(http)).json()["choices"] == whole.json()["choices"]
-
-
 def truncate(folder: Path) -> None:
     shard = folder / SHARD
     shard.write_bytes(shard.read_bytes()[:-100])
@@ -158,6 +138,12 @@ def drop_tensor(folder: Path) -> None:
     tensors = load_file(folder / SHARD)
     del tensors["model.layers.1.mlp.down_proj.weight"]
     save_file(tensors, folder / SHARD)
+
+
+def round_weights(folder: Path) -> None:
+    tensors = load_file(folder / SHARD)
+    name = "model.layers.1.mlp.down_proj.weight"
+    save_file({**tensors, name: tensors[name].long()}, folder / SHARD)
 
 
 def enlarge_tokenizer(folder: Path) -> None:
@@ -171,11 +157,35 @@ def enlarge_tokenizer(folder: Path) -> None:
     path.write_text(json.dumps(tokenizer))
 
 
+def configured(**values: Any) -> Callable[[Path], object]:
+    return lambda folder: (folder / "config.json").write_text(json.dumps(CONFIG | values))
+
+
+def scaled(kind: str, **values: Any) -> Callable[[Path], object]:
+    return configured(rope_scaling={"rope_type": kind, **values})
+
+
 @pytest.mark.parametrize(
     ("damage", "told"),
     [
+        pytest.param(configured(num_hidden_layers=10**6), "num_hidden_layers", id="layers"),
+        pytest.param(configured(hidden_size=2**63), "hidden_size", id="a size beyond 64 bits"),
+        pytest.param(configured(rms_norm_eps=float("nan")), "rms_norm_eps", id="an eps of NaN"),
+        pytest.param(configured(rms_norm_eps=-1.0), "rms_norm_eps", id="a negative eps"),
+        pytest.param(configured(rope_theta=0), "rope_theta", id="a theta of 0"),
+        pytest.param(configured(rope_theta=10**400), "rope_theta", id="a theta beyond floats"),
+        pytest.param(
+            configured(partial_rotary_factor=2.0), "partial_rotary_factor", id="two heads rotated"
+        ),
+        pytest.param(scaled("linear", factor=0), "rope_scaling.factor", id="a factor of 0"),
+        pytest.param(scaled("yarn", factor=float("inf")), "rope_scaling.factor", id="infinite"),
+        pytest.param(scaled("yarn", factor=2.0, beta_fast=0), "beta_fast", id="a beta of 0"),
+        pytest.param(
+            lambda f: (f / "config.json").write_text("[" * 100_000), "config.json", id="deep JSON"
+        ),
         pytest.param(truncate, SHARD, id="a shard cut short"),
         pytest.param(drop_tensor, "model.layers.1.mlp.down_proj.weight", id="a missing tensor"),
+        pytest.param(round_weights, "down_proj.weight holds torch.int64", id="whole numbers"),
         pytest.param(enlarge_tokenizer, "512", id="a tokenizer that does not fit"),
         pytest.param(
             lambda f: (f / "tokenizer.json").unlink(), "tokenizer.json", id="no tokenizer"
@@ -200,6 +210,51 @@ async def test_damaged_files_are_named_and_the_engine_lives(
     shutil.rmtree(folder)
     shutil.copytree(whole, folder)
     assert (await complete(http)).status_code == 200
+
+
+async def test_a_model_that_failed_to_load_is_loaded_anew(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(self: TorchLoader, name: str) -> Backend:
+        raise RuntimeError("not enough memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TorchLoader, "load", fail)
+        answer = await complete(http)
+        assert answer.json()["error"]["code"] == "model_load_failed"
+        assert "not enough memory" in answer.json()["error"]["message"]
+        (model,) = (await http.get("/health")).json()["models"]
+        assert model["state"] == "failed"
+    assert (await complete(http)).status_code == 200
+
+
+async def test_weights_that_break_off_midway_are_not_computed_with(
+    folder: Path, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = (await complete(http)).json()
+    other = shutil.copytree(folder, folder.with_name("other"))
+    save_file({name: 2 * tensor for name, tensor in weights().items()}, other / SHARD)
+    last = "model.norm.weight"
+    read = SafetensorsCheckpoint.tensor
+
+    def break_off(self: SafetensorsCheckpoint, name: str) -> torch.Tensor:
+        if name == last:
+            raise CheckpointError(f"tensor {name} cannot be read")
+        return read(self, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SafetensorsCheckpoint, "tensor", break_off)
+        answer = await http.post("/v1/composer/reload", json={"path": str(other)})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "backend_failed")
+    assert last in answer.json()["error"]["message"]
+    after = (await complete(http)).json()
+    assert (after["choices"], after["composer"]) == (before["choices"], before["composer"])
+
+
+async def test_a_path_that_cannot_be_looked_for_is_refused(http: httpx.AsyncClient) -> None:
+    answer = await http.post("/v1/composer/reload", json={"path": "/" + "a" * 5000})
+    assert answer.status_code == 400
+    assert "too long" in answer.json()["error"]["message"]
 
 
 async def test_a_prompt_that_is_too_long_is_told_with_the_numbers(http: httpx.AsyncClient) -> None:

@@ -55,7 +55,7 @@ async def start(
     async with AsyncExitStack() as stack:
 
         def engine(*, tp: int = 1, ep: int = 1) -> Engine:
-            given = DecoderOptions(device="cpu", tp=tp, ep=ep)
+            given = DecoderOptions(device="cpu", dtype="f32", tp=tp, ep=ep)
             loader = TorchLoader(str(folder), given, threads=1, context_tokens=256)
             made = Engine(loader, on_drain=lambda: None)
             stack.push_async_callback(made.close)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -62,7 +62,7 @@ def _guarded(handler: Handler, token: str | None) -> Handler:
             return await handler(request)
         except (ApiError, EngineError, BackendError) as error:
             return as_api_error(error).response()
-        except ClientGoneError:
+        except (ClientDisconnect, ClientGoneError):
             return Response(status_code=499)  # Nobody reads it.
 
     return guarded

@@ -80,6 +80,10 @@ def _read_request(body: Mapping[str, Any]) -> GenerateRequest:
     parse.refuse_unsupported(body)
     grammar = body.get("grammar")
     schema = parse.dictionary(body, "json_schema")
+    if grammar is not None and schema is not None:
+        raise invalid(
+            "grammar and json_schema exclude each other; give one of them", param="grammar"
+        )
     return GenerateRequest(
         prompt=_read_prompt(body),
         sampling=parse.read_sampling(body, max_tokens=DEFAULT_MAX_TOKENS),

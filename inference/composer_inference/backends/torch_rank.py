@@ -39,10 +39,10 @@ class TorchDecoderConfig:
     device: str = "auto"
     """`cuda`, `cpu`, or `auto`: the GPU where there is one."""
     dtype: str = "auto"
-    """`f32`, `bf16`, or `auto`: bf16 on a GPU, f32 on a CPU."""
+    """`f32`, `bf16`, or `auto`: bf16 on a GPU, and on a CPU with instructions for it (AVX-512 BF16)."""
     experts: str = "auto"
-    """Format of a mixture's experts: `mxfp8`, `dense` (the dtype), or `auto`: MXFP8 on a GPU, as stored
-    on a CPU."""
+    """Format of a mixture's experts: `mxfp8`, `dense` (the dtype), or `auto`: as stored where that is
+    MXFP8 or MXFP4, else MXFP8 on a GPU and the dtype on a CPU."""
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
     cache_bytes: int = 0
     """Each rank's memory for keys and values, one context at least. 0: on a GPU four fifths of what is
@@ -76,8 +76,10 @@ class TorchRank:
         else:
             torch.set_num_threads(max(1, config.threads // num_ranks))
         is_cpu = self.device.type == "cpu"
-        self._dtype = _DTYPES.get(config.dtype, torch.float32 if is_cpu else torch.bfloat16)
-        wants_mxfp8 = config.experts == "mxfp8" or (config.experts == "auto" and not is_cpu)
+        self._dtype = _DTYPES.get(config.dtype) or _best_dtype(self.device)
+        # Those that are stored in MXFP8 or MXFP4 stay so.
+        may_quantize = not is_cpu and not checkpoint.config.get("quantization_config")
+        wants_mxfp8 = config.experts == "mxfp8" or (config.experts == "auto" and may_quantize)
         self._group = None
         if meeting_point is not None:
             self._group = RankGroup(meeting_point, rank=rank, num_ranks=num_ranks)
@@ -166,6 +168,11 @@ def _reload(model: TorchRank, path: Path) -> Failed | None:
     except (BackendError, OSError) as error:
         return Failed(str(error))
     return None
+
+
+def _best_dtype(device: torch.device) -> torch.dtype:
+    has_bf16 = device.type == "cuda" or torch.cpu._is_avx512_bf16_supported()  # pyright: ignore[reportPrivateUsage]
+    return torch.bfloat16 if has_bf16 else torch.float32
 
 
 def _device(config: TorchDecoderConfig, rank: int) -> torch.device:

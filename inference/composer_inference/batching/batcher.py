@@ -165,10 +165,12 @@ class Batcher:
 
     def _admit(self) -> None:
         for sequence in sorted(self._waiting, key=_urgency):
-            if not self.is_admitting or not self._has_place(sequence):
+            if not self.is_admitting:
                 return
             if self._is_computed_by_another(sequence):
                 continue  # Its prompt's beginning will be in the cache soon.
+            if not self._has_place(sequence):
+                return
             lease = self._cache.acquire(sequence.shareable)
             if not self._reserve_whole(sequence, lease):
                 lease.release()
@@ -191,8 +193,8 @@ class Batcher:
         return True
 
     def _reserve_whole(self, sequence: Sequence, lease: Lease) -> bool:
-        """All of the prompt, and the token after it."""
-        num_tokens = len(sequence.tokens) + 1
+        """All of the prompt, and the token after it if there is to be one."""
+        num_tokens = len(sequence.tokens) + (sequence.max_new_tokens > 0)
         while True:
             try:
                 lease.reserve(num_tokens)
@@ -206,9 +208,9 @@ class Batcher:
     def _is_computed_by_another(self, sequence: Sequence) -> bool:
         """Whether one that runs is about to compute what this one begins with."""
         block_size = self._cache.block_size
-        num_cached = self._cache.num_matching(sequence.tokens)
-        wanted = sequence.tokens[: num_cached + block_size]
-        return len(sequence.tokens) > len(wanted) and any(
+        tokens = sequence.shareable
+        wanted = tokens[: self._cache.num_matching(tokens) + block_size]
+        return len(tokens) > len(wanted) and any(
             other.is_prefilling
             and other.priority >= sequence.priority
             and other.num_computed < len(wanted) <= len(other.tokens)

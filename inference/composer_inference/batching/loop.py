@@ -40,10 +40,11 @@ class _Action(Generic[T]):
             return  # Whoever wanted it has gone.
         try:
             self.future.set_result(self._action())
+        except BackendLostError as error:
+            self.future.set_exception(error)
+            raise  # Those who wait are told as well.
         except Exception as error:  # Carried over to whoever waits for it.
             self.future.set_exception(error)
-            if isinstance(error, BackendLostError):
-                raise
 
     def refuse(self, error: Exception) -> None:
         if self.future.set_running_or_notify_cancel():

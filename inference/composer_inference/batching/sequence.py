@@ -122,6 +122,11 @@ class SequenceClock:
     def decodes(self) -> None:
         self._enter("decode")
 
+    def computed(self, num_prompt_tokens: int) -> None:
+        """So many of the prompt's tokens are there, cached ones among them. Those that are computed
+        again after a pre-emption count once."""
+        self.num_prefilled = max(self.num_prefilled, num_prompt_tokens - (self.num_cached or 0))
+
     def timings(self, *, num_decoded: int) -> Timings:
         self._enter(self._part)
         return Timings(

@@ -110,7 +110,6 @@ class Stepper:
         """Raises: BackendError."""
         sequence = work.sequence
         assert sequence.lease is not None
-        was_prefilling = sequence.num_decoded == 0
         sampled = self._sampled(work, logits_RV, best_R)
         num_accepted = max(0, len(sampled) - 1)
         self.counts.num_drafted += len(work.draft)
@@ -119,8 +118,7 @@ class Stepper:
         sequence.num_draft_accepted += num_accepted
         num_before = sequence.num_computed
         sequence.num_computed += work.num_tokens + num_accepted
-        if was_prefilling:
-            sequence.clock.num_prefilled += work.num_tokens
+        sequence.clock.computed(min(sequence.num_computed, sequence.num_prompt_tokens))
         size = self.pool.block_size
         if num_before // size < sequence.num_computed // size:
             sequence.lease.commit(sequence.tokens[: sequence.num_computed])
@@ -128,7 +126,9 @@ class Stepper:
             sequence.clock.decodes()
             if sequence.drafter is not None:
                 sequence.drafter.observe([each.token_id for each in sampled])
-        return self._chunk(sequence, sampled, is_prompt_done=not sequence.is_prefilling)
+        # The last token that was decoded is not computed yet.
+        num_known = len(sequence.tokens) - (sequence.num_decoded > 0)
+        return self._chunk(sequence, sampled, is_prompt_done=sequence.num_computed >= num_known)
 
     def _sampled(self, work: Work, logits_RV: Tensor, best_R: list[int | None]) -> list[Sampled]:
         """The tokens that follow, which the sequence has then."""

@@ -8,6 +8,9 @@ from composer_inference.decoder.rope import RopeConfig
 from composer_inference.weights.errors import CheckpointError
 from composer_kernels import SILU, RouterConfig, SwiGLU
 
+LARGEST_NUMBER = 1e30
+"""Beyond it f32 overflows in a product or two."""
+
 QKNorm = Literal["head", "all"]
 """RMS norm of queries and keys: of each head by itself (Qwen3), or of all heads as one (OLMoE)."""
 
@@ -111,20 +114,33 @@ class ConfigReader:
     def __contains__(self, key: str) -> bool:
         return self._values.get(key) is not None
 
-    def integer(self, key: str, default: int | None = None, *, at_least: int = 1) -> int:
+    def integer(
+        self,
+        key: str,
+        default: int | None = None,
+        *,
+        at_least: int = 1,
+        at_most: int = 2**31 - 1,
+    ) -> int:
         value = self._value(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
             raise self.error(key, f"an integer of at least {at_least} is needed")
+        if value > at_most:
+            raise self.error(key, f"an integer of at most {at_most} is needed")
         return value
 
     def key_of(self, *keys: str) -> str:
         """The first key that is present, of names that releases gave to one value; else the first."""
         return next((key for key in keys if key in self), keys[0])
 
-    def number(self, key: str, default: float | None = None) -> float:
+    def number(
+        self, key: str, default: float | None = None, *, at_least: float = -LARGEST_NUMBER
+    ) -> float:
         value = self._value(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.error(key, "a number is needed")
+        if not at_least <= value <= LARGEST_NUMBER:  # NaN is neither.
+            raise self.error(key, f"a number from {at_least:g} to {LARGEST_NUMBER:g} is needed")
         return float(value)
 
     def flag(self, key: str, default: bool | None = None) -> bool:

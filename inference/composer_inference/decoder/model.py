@@ -83,7 +83,7 @@ class Decoder(nn.Module):
         for block in self.blocks:
             x_TD = block(x_TD, step)
         x_RD = self.norm(x_TD[batch.logits_rows_R])
-        return self._logits(x_RD).float()
+        return self.logits(x_RD).float()
 
     @property
     def is_packed(self) -> bool:
@@ -100,7 +100,7 @@ class Decoder(nn.Module):
     def unpack(self) -> None:
         self._packed_output = None
 
-    def _logits(self, x_RD: Tensor) -> Tensor:
+    def logits(self, x_RD: Tensor) -> Tensor:
         if self.output is not None:
             return self.output(x_RD)
         if self._packed_output is not None:

@@ -44,6 +44,9 @@ class YarnScaling:
     """Whether the bounds of the ramp are rounded to whole dims."""
 
 
+LEAST_TURNS = 1e-3
+"""Of YaRN's betas, which are divided by."""
+
 Scaling = LinearScaling | Llama3Scaling | YarnScaling
 
 
@@ -78,8 +81,11 @@ def read_rope(
     kind = values.text(kind_key, "default")
     if kind not in _SCALINGS:
         raise values.error(kind_key, f"one of {', '.join(_SCALINGS)} is supported here")
+    if not 0 < factor <= 1:
+        where = values if "partial_rotary_factor" in values else config
+        raise where.error("partial_rotary_factor", "a share of the head from 0 to 1 is needed")
     return RopeConfig(
-        theta=values.number("rope_theta", config.number("rope_theta", theta)),
+        theta=values.number("rope_theta", config.number("rope_theta", theta), at_least=1.0),
         dim=int(head_dim * factor),
         interleaved=interleaved,
         scaling=_SCALINGS[kind](values, config.integer("max_position_embeddings")),
@@ -95,12 +101,12 @@ def yarn_mscale(factor: float, mscale: float = 1.0) -> float:
 
 
 def _linear(values: "ConfigReader", _: int) -> LinearScaling:
-    return LinearScaling(factor=values.number("factor"))
+    return LinearScaling(factor=values.number("factor", at_least=1.0))
 
 
 def _llama3(values: "ConfigReader", max_positions: int) -> Llama3Scaling:
     return Llama3Scaling(
-        factor=values.number("factor"),
+        factor=values.number("factor", at_least=1.0),
         low_freq_factor=values.number("low_freq_factor"),
         high_freq_factor=values.number("high_freq_factor"),
         original_positions=values.integer("original_max_position_embeddings", max_positions),
@@ -109,7 +115,7 @@ def _llama3(values: "ConfigReader", max_positions: int) -> Llama3Scaling:
 
 def _yarn(values: "ConfigReader", max_positions: int) -> YarnScaling:
     original = values.integer("original_max_position_embeddings", max_positions)
-    factor = values.number("factor", max_positions / original)
+    factor = values.number("factor", max(max_positions / original, 1.0), at_least=1.0)
     attention_factor = yarn_mscale(factor)
     if "attention_factor" in values:
         attention_factor = values.number("attention_factor")
@@ -121,8 +127,8 @@ def _yarn(values: "ConfigReader", max_positions: int) -> YarnScaling:
         factor=factor,
         original_positions=original,
         attention_factor=attention_factor,
-        beta_fast=values.number("beta_fast", 32.0),
-        beta_slow=values.number("beta_slow", 1.0),
+        beta_fast=values.number("beta_fast", 32.0, at_least=LEAST_TURNS),
+        beta_slow=values.number("beta_slow", 1.0, at_least=LEAST_TURNS),
         truncate=values.flag("truncate", True),
     )
 

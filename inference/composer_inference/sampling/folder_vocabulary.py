@@ -90,10 +90,10 @@ def read_folder_vocabulary(folder: Path, *, num_embeddings: int) -> TokenTable:
 
 def _marked(description: dict[str, Any]) -> dict[str, Any]:
     """With those added tokens as control tokens that are so by their names, whatever the file says."""
-    added = [
-        {**token, "special": True} if _is_control(token) else token
-        for token in cast(list[Any], description.get("added_tokens") or [])
-    ]
+    added: Any = description.get("added_tokens") or []
+    if isinstance(added, list):
+        tokens = cast(list[Any], added)
+        added = [{**each, "special": True} if _is_control(each) else each for each in tokens]
     return {**description, "added_tokens": added}
 
 
@@ -168,8 +168,8 @@ def _chat_template(folder: Path, config: _Json) -> str | None:
         return _read_text(path)
     template: Any = config.get("chat_template")
     if isinstance(template, list):
-        named = cast(list[dict[str, str]], template)
-        return {each["name"]: each["template"] for each in named}.get("default")
+        named = cast(list[_Json], [each for each in template if isinstance(each, dict)])  # pyright: ignore[reportUnknownVariableType]
+        template = {each.get("name"): each.get("template") for each in named}.get("default")
     return template if isinstance(template, str) else None
 
 
@@ -186,7 +186,7 @@ def _read_json(path: Path) -> dict[str, Any]:
         return {}
     try:
         value = json.loads(_read_text(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is no JSON: {error}; fetch it again") from error
     if not isinstance(value, dict):
         raise CheckpointError(f"{path} holds no JSON object; fetch it again")

@@ -22,6 +22,9 @@ from composer_inference.sampling.penalties import RepetitionPenalty
 _COLDEST = 1e-5
 """Temperatures up to this one are greedy: nothing but rounding would come of them."""
 
+_LEAST_REPEAT_PENALTY = 1e-3
+"""Logits are divided by it, and must stay numbers."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sampled:
@@ -39,9 +42,10 @@ class TokenSampler:
 
     def __init__(self, params: SamplingParams, prompt_ids: Sequence[int], vocab_size: int) -> None:
         """Raises: RejectedRequestError."""
-        if params.repeat_penalty <= 0:
+        if params.repeat_penalty < _LEAST_REPEAT_PENALTY:
             raise RejectedRequestError(
-                f"repeat_penalty is {params.repeat_penalty:g} and must be above 0; 1 changes nothing"
+                f"repeat_penalty is {params.repeat_penalty:g} and must be at least "
+                f"{_LEAST_REPEAT_PENALTY:g}; 1 changes nothing"
             )
         self._params = params
         self._seed = secrets.randbits(64) if params.seed is None else params.seed % 2**64

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import psutil
 import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
@@ -52,8 +53,10 @@ def write_checkpoint(
 
 @contextmanager
 def _made_beside(folder: Path) -> Generator[Path]:
-    unfinished = folder.with_name(f".{folder.name}.unfinished-{os.getpid()}")
+    beginning = f".{folder.name}.unfinished-"
+    unfinished = folder.with_name(f"{beginning}{os.getpid()}")
     try:
+        _remove_left(folder.parent, beginning)
         unfinished.mkdir()
         yield unfinished
         unfinished.rename(folder)
@@ -61,6 +64,17 @@ def _made_beside(folder: Path) -> Generator[Path]:
         raise CheckpointError(f"{folder} cannot be written: {error}") from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _remove_left(parent: Path, beginning: str) -> None:
+    """What processes left that were ended before they could."""
+    for left in parent.iterdir():
+        owner = left.name.removeprefix(beginning)
+        if owner == left.name or not owner.isdecimal():
+            continue
+        # Numbers of processes are given again.
+        if int(owner) == os.getpid() or not psutil.pid_exists(int(owner)):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _shards(tensors: Iterable[tuple[str, Tensor]], shard_bytes: int) -> Iterator[dict[str, Tensor]]:

@@ -44,8 +44,9 @@ def load_decoder(
     in the layout that its products read fastest. `parallel`: the part of the model that is loaded, which
     is all that is read of mapped files; None: all.
 
-    Raises: ParallelError for a model that cannot be shared out so; CheckpointError for a family or a configuration that is not supported, and for a tensor
-    that is missing, of another shape, or not the model's; found before any tensor is read.
+    Raises: ParallelError for a model that cannot be shared out so; CheckpointError for a family or a
+    configuration that is not supported, and for a tensor that is missing, of another shape or kind, or
+    not the model's; found before any tensor is read.
     """
     parallel = parallel or Parallel()
     if trainable and parallel.config.num_ranks > 1:
@@ -74,7 +75,7 @@ def reload_decoder(decoder: Decoder, checkpoint: Checkpoint) -> None:
     _check(config, family, checkpoint)
     try:
         _fill(decoder, family, checkpoint, packed=decoder.is_packed)
-    except CheckpointError as error:
+    except (CheckpointError, OSError, RuntimeError) as error:
         raise MixedWeightsError(
             f"{error}; some weights had been replaced by then, so the model has to be loaded anew"
         ) from error
@@ -181,10 +182,15 @@ def _check(config: DecoderConfig, family: Family, checkpoint: Checkpoint) -> Non
     parts = _parts(whole, family)
     found = checkpoint.shapes
     expected = {name: shape for part in parts for name, shape in part.expected(checkpoint)}
+    plain = {name for part in parts if isinstance(part, _Stacked) for name in part.names}
     for name, shape in expected.items():
         if name not in found:
             raise CheckpointError(
                 f"tensor {name} is missing; the files are incomplete or of another model"
+            )
+        if name in plain and not checkpoint.dtype(name).is_floating_point:
+            raise CheckpointError(
+                f"tensor {name} holds {checkpoint.dtype(name)}, where f32, bf16 or f16 is needed"
             )
         if tuple(found[name]) != shape:
             raise CheckpointError(

@@ -7,7 +7,7 @@ anything is loaded. Tensors are mapped when asked for, shard by shard.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, cast
 
 import torch
@@ -125,7 +125,7 @@ def read_object(file: Path) -> dict[str, Any]:
             f"{file.parent} has no {file.name}; a model is a folder with {CONFIG} and"
             f" {WEIGHTS} (or {INDEX} and its shards)"
         ) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{file} is no readable JSON ({error}); {_AGAIN}") from error
     if not isinstance(value, dict):
         raise CheckpointError(f"{file} holds no JSON object; {_AGAIN}")
@@ -151,6 +151,13 @@ def _read_sharded(folder: Path) -> dict[str, _Entry]:
     ):
         raise CheckpointError(f"{index} has no weight_map from tensors to files; {_AGAIN}")
     weight_map = cast(dict[str, str], files)
+    for file in dict.fromkeys(weight_map.values()):
+        # Not resolved: in a download cache the shards themselves are links to elsewhere.
+        path = PurePath(file)
+        if path.is_absolute() or ".." in path.parts:
+            raise CheckpointError(
+                f"{index} names the shard {file!r}, outside of its folder; {_AGAIN}"
+            )
     shards = {file: _read_shard(folder / file) for file in dict.fromkeys(weight_map.values())}
     for name, file in weight_map.items():
         if name not in shards[file]:
@@ -182,7 +189,7 @@ def _read_shard(file: Path) -> dict[str, _Entry]:
         raise CheckpointError(
             f"{file} is missing, which {INDEX} names as one of the shards; {_AGAIN}"
         ) from error
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{file} is no readable safetensors file ({error}); {_AGAIN}") from (
             error
         )

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+from starlette.types import Message
 
 from composer_inference.api.app import create_app
 from composer_inference.engine import Engine
@@ -159,3 +160,29 @@ async def test_log_probabilities_of_a_completion(http: httpx.AsyncClient, num: i
     assert whole["token_logprobs"] == [-0.5] * 3
     assert whole["text_offset"] == [0, 1, 2]
     assert [len(top) for top in whole["top_logprobs"]] == [num] * 3
+
+
+async def test_a_text_has_one_grammar(http: httpx.AsyncClient):
+    body = {"prompt": "x", "grammar": 'root ::= "a"', "json_schema": {}}
+    answer = await http.post("/v1/completions", json=body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "grammar")
+    assert "json_schema" in answer.json()["error"]["message"]
+
+
+async def test_a_client_that_leaves_amid_its_body_is_no_failure(engine: Engine):
+    arriving: list[Message] = [
+        {"type": "http.request", "body": b'{"prompt"', "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return arriving.pop(0)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    path = "/v1/completions"
+    scope = {"type": "http", "method": "POST", "path": path, "headers": [], "query_string": b""}
+    await create_app(engine, token=None)(scope, receive, send)
+    assert sent[0]["status"] == 499

@@ -46,7 +46,7 @@ def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 async def load(path: Path) -> TorchDecoderBackend:
     config = TorchDecoderConfig(
-        path=path, threads=1, context_tokens=256, device="cpu", cache_bytes=4 << 20
+        dtype="f32", path=path, threads=1, context_tokens=256, device="cpu", cache_bytes=4 << 20
     )
     return await TorchDecoderBackend.load(config)
 

@@ -224,3 +224,52 @@ def test_no_block_is_lost(decoder: Decoder, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(3, 13))
 def test_no_block_is_lost_over_ten_thousand_lifetimes(decoder: Decoder, seed: int) -> None:
     lifetimes(decoder, 1000, seed)
+
+
+def test_a_prompt_as_long_as_the_memory_is_only_read(decoder: Decoder) -> None:
+    machine = Machine.of(decoder, num_blocks=4)
+    received = Received()
+    machine.batcher.add(sequence_of([9] * 16, received, max_tokens=0))
+    machine.run()
+    assert received.chunks[-1].finish_reason == "length"
+
+
+@pytest.mark.parametrize("max_tokens", [15, 16, 17])
+def test_reading_a_prompt_reads_it_to_its_end(decoder: Decoder, max_tokens: int) -> None:
+    machine = Machine.of(decoder, max_tokens=max_tokens)
+    received = Received()
+    machine.batcher.add(sequence_of(list(range(17)), received, max_tokens=0))
+    machine.run()
+    assert received.chunks[-1].timings.num_prefill_tokens == 17
+    assert received.token_ids == []
+
+
+def test_tokens_that_are_computed_again_count_once(decoder: Decoder) -> None:
+    machine = Machine.of(decoder, num_blocks=8, max_tokens=8)
+    agent, tab = Received(), Received()
+    machine.batcher.add(sequence_of(list(range(24)), agent))
+    machine.step()
+    machine.batcher.add(sequence_of(list(range(30, 58)), tab, priority=Priority.TAB, max_tokens=2))
+    machine.run()
+    timings = agent.chunks[-1].timings
+    assert timings.num_preemptions == 1
+    assert timings.num_cached_tokens + timings.num_prefill_tokens == 24
+
+
+def test_who_waits_for_anothers_prompt_takes_nobodys_place(decoder: Decoder) -> None:
+    machine = Machine.of(decoder, max_tokens=8, max_sequences=2)
+    agent, first, second = Received(), Received(), Received()
+    machine.batcher.add(sequence_of([9] * 12, agent, ignore_eos=True))
+    while not agent.token_ids:
+        machine.step()
+    prompt = list(range(40))
+    machine.batcher.add(sequence_of(prompt, first, priority=Priority.TAB))
+    machine.step()
+    machine.batcher.add(sequence_of(prompt, second, priority=Priority.TAB))
+    for _ in range(3):
+        machine.step()
+    assert len(machine.batcher.running) == 2
+    assert agent.chunks[-1].timings.num_preemptions == 0
+    machine.run()
+    assert agent.chunks[-1].timings.num_preemptions <= 1
+    assert second.token_ids == first.token_ids == greedy(decoder, prompt, 8)

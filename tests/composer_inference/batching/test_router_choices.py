@@ -162,9 +162,10 @@ def test_of_one_that_lost_its_memory(mixture: Decoder) -> None:
     check(mixture, PROMPT, agent)
 
 
-def test_of_a_prompt_alone(mixture: Decoder) -> None:
+@pytest.mark.parametrize("max_tokens", [16, len(PROMPT) - 1])
+def test_of_a_prompt_alone(mixture: Decoder, max_tokens: int) -> None:
     received = Received()
-    machine = machine_of(mixture)
+    machine = machine_of(mixture, max_tokens=max_tokens)
     machine.batcher.add(told(PROMPT, received, max_tokens=0))
     machine.run()
     assert received.chunks[-1].router_choices == at_once(mixture, PROMPT)

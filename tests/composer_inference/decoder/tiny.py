@@ -46,7 +46,7 @@ class MemoryCheckpoint:
         return {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
 
     def dtype(self, name: str) -> torch.dtype:
-        return self.tensor(name).dtype
+        return self.tensors[name].dtype
 
     def tensor(self, name: str) -> Tensor:
         if name not in self.tensors:

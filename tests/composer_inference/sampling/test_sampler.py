@@ -268,8 +268,9 @@ def test_the_penalty_is_that_of_transformers(penalty):
 
 
 def test_a_penalty_of_nothing_is_refused():
-    with pytest.raises(RejectedRequestError, match="repeat_penalty is 0"):
-        TokenSampler(SamplingParams(repeat_penalty=0), [], 4)
+    for penalty, shown in ((0, "0"), (1e-38, "1e-38")):
+        with pytest.raises(RejectedRequestError, match=f"repeat_penalty is {shown} "):
+            TokenSampler(SamplingParams(repeat_penalty=penalty), [], 4)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1e-6, 1.0])

@@ -200,6 +200,7 @@ def test_the_tokenizers_configuration_says_whether_bos_is_added(tmp_path, says, 
         ({"chat_template": "A"}, "B", "B"),
         ({"chat_template": [{"name": "x", "template": "X"}, {"name": "default", "template": "D"}]},
          None, "D"),
+        ({"chat_template": ["x", {"name": "x"}, {"template": "X"}]}, None, None),
         ({}, None, None),
     ],
 )  # fmt: skip

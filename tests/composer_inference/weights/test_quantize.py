@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +162,23 @@ def test_interrupted_leaves_nothing(error: BaseException, tmp_path: Path) -> Non
     with pytest.raises(type(error)):
         quantize_checkpoint(source, tmp_path / "target", on_bytes=interrupt, shard_bytes=1000)
     assert list(tmp_path.iterdir()) == [source]
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    killed = subprocess.Popen([sys.executable, "-c", ""])
+    killed.wait()
+    left, used, other = (
+        tmp_path / name
+        for name in (
+            f".target.unfinished-{killed.pid}",
+            f".target.unfinished-{os.getppid()}",
+            f".other.unfinished-{killed.pid}",
+        )
+    )
+    for folder in (left, used, other, tmp_path / f".target.unfinished-{os.getpid()}"):
+        folder.mkdir()
+    write_checkpoint(tmp_path / "target", {}, [], add_tokenizer=lambda folder: None)
+    assert sorted(tmp_path.iterdir()) == sorted([used, other, tmp_path / "target"])
 
 
 def test_disk_that_is_full(tmp_path: Path) -> None:

@@ -95,6 +95,10 @@ def not_utf8(folder: Path) -> None:
     (folder / CONFIG).write_bytes(b"\xff\xfe{}")
 
 
+def place(folder: Path, shard: str) -> None:
+    (folder / INDEX).write_text(json.dumps({"weight_map": {"half": shard}}))
+
+
 BROKEN: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "no config": (lambda f: (f / CONFIG).unlink(), [CONFIG, "a model is a folder"]),
     "config is no JSON": (lambda f: (f / CONFIG).write_text('{"a": '), [CONFIG, "no readable"]),
@@ -107,6 +111,12 @@ BROKEN: dict[str, tuple[Callable[[Path], object], list[str]]] = {
         lambda f: (f / INDEX).write_text('{"weight_map": {"half": 1}}'),
         [INDEX, "weight_map"],
     ),
+    "config nested too deeply": (
+        lambda f: (f / CONFIG).write_text("[" * 100_000),
+        [CONFIG, "no readable"],
+    ),
+    "shard above the folder": (lambda f: place(f, f"../{f.name}/{SECOND}"), [INDEX, "outside"]),
+    "shard by an absolute path": (lambda f: place(f, str(f / SECOND)), [INDEX, "outside"]),
     "no shard": (lambda f: (f / SECOND).unlink(), [SECOND, "is missing", "again"]),
     "shard cut in its data": (
         lambda f: cut(f / SECOND, (f / SECOND).stat().st_size - 1),

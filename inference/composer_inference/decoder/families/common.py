@@ -9,6 +9,10 @@ from composer_inference.decoder.config import (
 )
 from composer_inference.decoder.rope import RopeConfig, YarnScaling
 
+MAX_LAYERS = 1024
+"""Several times those of the deepest models, and few enough to be built before they are compared with
+the weights."""
+
 
 def decoder_config(
     family: str, config: ConfigReader, *, rope: RopeConfig, layers: tuple[LayerConfig, ...]
@@ -22,7 +26,7 @@ def decoder_config(
         vocab_size=config.integer("vocab_size"),
         model_dim=config.integer("hidden_size"),
         max_positions=positions,
-        norm_eps=config.number("rms_norm_eps"),
+        norm_eps=config.number("rms_norm_eps", at_least=0.0),
         tie_embeddings=config.flag("tie_word_embeddings", False),
         rope=rope,
         layers=layers,
@@ -64,7 +68,7 @@ def attention_config(
 
 
 def num_layers(config: ConfigReader) -> int:
-    return config.integer("num_hidden_layers")
+    return config.integer("num_hidden_layers", at_most=MAX_LAYERS)
 
 
 def sliding_windows(config: ConfigReader) -> list[int | None]:

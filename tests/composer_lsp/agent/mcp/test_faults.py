@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterator
 
-import psutil
 import pytest
 
 from composer_lsp.agent.mcp.connection import Limits
@@ -12,14 +11,13 @@ from composer_lsp.agent.mcp.link import Link
 from composer_lsp.agent.mcp.stdio import stdio_transport
 from composer_lsp.agent.tools.tool import ToolError
 from tests.composer_lsp.agent.mcp.bench import Bench, raw
+from tests.support.processes import children
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
     yield
-    assert [
-        each for each in psutil.Process().children() if each.status() != psutil.STATUS_ZOMBIE
-    ] == []
+    assert children() == []
 
 
 @pytest.mark.parametrize(

@@ -18,14 +18,11 @@ from composer_lsp.agent.model import ToolCall
 from composer_lsp.agent.tools.schema import ArgumentError
 from composer_lsp.agent.tools.tool import ToolError
 from tests.composer_lsp.agent.mcp.bench import HERE, Bench, raw, sdk, until
+from tests.support.processes import children
 
 
 def _not_found(name: str) -> None:
     pass
-
-
-def children() -> list[psutil.Process]:
-    return [each for each in psutil.Process().children() if each.status() != psutil.STATUS_ZOMBIE]
 
 
 async def test_tools_are_offered_as_ours_are(bench: Bench) -> None:
