@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 
