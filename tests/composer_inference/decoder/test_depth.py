@@ -106,19 +106,19 @@ def check(
     theirs: LlamaForCausalLM,
     num_tokens: int,
     depth: float,
-) -> None:
+) -> str:
     prompt = with_fact(smollm[1], num_tokens, depth)
     assert num_tokens - 1 <= len(prompt) <= num_tokens
     answer = answered(ours, prompt)
     assert answer == answered_by_transformers(theirs, prompt)
-    assert "banana-tiger" in "".join(map(smollm[1].token_text, answer))
+    return "".join(map(smollm[1].token_text, answer))
 
 
 @pytest.mark.parametrize("depth", [0.1, 0.9])
 def test_a_fact_is_found_in_a_short_context(
     smollm: tuple[Checkpoint, Vocabulary], ours: Decoder, theirs: LlamaForCausalLM, depth: float
 ) -> None:
-    check(smollm, ours, theirs, 300, depth)
+    assert "banana-tiger" in check(smollm, ours, theirs, 300, depth)
 
 
 @pytest.mark.soak
@@ -126,4 +126,5 @@ def test_a_fact_is_found_in_a_short_context(
 def test_answers_are_theirs_up_to_the_models_window(
     smollm: tuple[Checkpoint, Vocabulary], ours: Decoder, theirs: LlamaForCausalLM, depth: float
 ) -> None:
+    # Whether the model still finds it there is the model's own affair.
     check(smollm, ours, theirs, ours.config.max_positions - NUM_ANSWERED, depth)
