@@ -7,7 +7,7 @@ priority. A request that is closed leaves at the end of the step under way.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -120,7 +120,8 @@ class TorchDecoderBackend:
         event_loop = asyncio.get_running_loop()
 
         def deliver(chunk: GenerateChunk | Exception) -> None:
-            event_loop.call_soon_threadsafe(chunks.put_nowait, chunk)
+            with suppress(RuntimeError):  # The loop was closed under us; nobody listens any more.
+                event_loop.call_soon_threadsafe(chunks.put_nowait, chunk)
 
         # Long prompts take a while to tokenise.
         sequence = await asyncio.to_thread(self._sequence, request, deliver)

@@ -95,11 +95,3 @@ class KVPool:
         starts = torch.tensor(held, device=self._keys[0].device) * size
         within = torch.arange(size, device=starts.device)
         return (starts[:, None] + within).flatten()[offset : offset + end - first]
-
-    def copy_block(self, source: int, target: int) -> None:
-        """In all layers."""
-        size = self.block_size
-        for tensor in (*self._keys, *self._values):
-            tensor[target * size : (target + 1) * size] = tensor[
-                source * size : (source + 1) * size
-            ]
