@@ -11,33 +11,44 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import httpx
-
-from bench.engines import MODEL, real_engine
+from bench.engines import real_engine
 from bench.measure import p50, row
 
+MODELS = ("qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")
+"""The larger one does what it is told."""
 TASK = "Rename the attribute `_queue` to `_events` everywhere."
 MAX_TOKENS = 2000
 NUM_TRIES = 3
 
 
 async def run() -> None:
-    source = inspect.getsource(sched)
+    for model in MODELS:
+        await _measure(model, inspect.getsource(sched))
+
+
+async def _measure(model: str, source: str) -> None:
     with tempfile.TemporaryDirectory(prefix="c-") as folder:
-        async with real_engine(Path(folder)) as client:
+        async with real_engine(Path(folder), model) as client:
+
+            async def answer(*, drafts: bool, max_tokens: int = MAX_TOKENS) -> dict[str, Any]:
+                body = _body(model, source, drafts=drafts) | {"max_tokens": max_tokens}
+                found = await client.post("/v1/chat/completions", json=body)
+                found.raise_for_status()
+                return found.json()
+
             # What follows finds the prompt in the cache, and the second server started.
-            firsts = [
-                await _answer(client, source, drafts, max_tokens=1) for drafts in (False, True)
-            ]
+            firsts = [await answer(drafts=drafts, max_tokens=1) for drafts in (False, True)]
             tries = [
-                (await _answer(client, source, False), await _answer(client, source, True))
-                for _ in range(NUM_TRIES)
+                (await answer(drafts=False), await answer(drafts=True)) for _ in range(NUM_TRIES)
             ]
-    _print(source, firsts, tries)
+    _print(model, source, firsts, tries)
 
 
 def _print(
-    source: str, firsts: list[dict[str, Any]], tries: list[tuple[dict[str, Any], dict[str, Any]]]
+    model: str,
+    source: str,
+    firsts: list[dict[str, Any]],
+    tries: list[tuple[dict[str, Any], dict[str, Any]]],
 ) -> None:
     plain, drafted = tries[0]
     old, new = source.splitlines(), _code(_text(plain)).splitlines()
@@ -56,24 +67,17 @@ def _print(
     )
     row("ms a token (median)", "prediction", "plain", "ratio", "ceiling")
     ratio, ceiling = plain_ms / drafted_ms, plain_ms / prefill_ms
-    row(MODEL, f"{drafted_ms:.1f}", f"{plain_ms:.1f}", f"{ratio:.2f}", f"{ceiling:.2f}")
+    row(model, f"{drafted_ms:.1f}", f"{plain_ms:.1f}", f"{ratio:.2f}", f"{ceiling:.2f}")
 
 
-async def _answer(
-    client: httpx.AsyncClient, source: str, drafts: bool, *, max_tokens: int = MAX_TOKENS
-) -> dict[str, Any]:
+def _body(model: str, source: str, *, drafts: bool) -> dict[str, Any]:
     asked = f"{TASK} Answer with the whole file in one code block, everything else unchanged."
     body: dict[str, Any] = {
-        "model": MODEL,
+        "model": model,
         "messages": [{"role": "user", "content": f"{asked}\n\n```python\n{source}```"}],
-        "max_tokens": max_tokens,
         "temperature": 0,
     }
-    if drafts:
-        body["prediction"] = {"type": "content", "content": source}
-    answer = await client.post("/v1/chat/completions", json=body)
-    answer.raise_for_status()
-    return answer.json()
+    return body | ({"prediction": {"type": "content", "content": source}} if drafts else {})
 
 
 def _text(answer: dict[str, Any]) -> str:

@@ -36,12 +36,12 @@ async def scripted_engine(folder: Path, script: Path) -> AsyncGenerator[httpx.As
 
 
 @asynccontextmanager
-async def real_engine(folder: Path) -> AsyncGenerator[httpx.AsyncClient]:
-    """Our engine with the model that is installed for this user, loaded."""
+async def real_engine(folder: Path, model: str = MODEL) -> AsyncGenerator[httpx.AsyncClient]:
+    """Our engine with a model that is installed for this user, loaded."""
     env = server_environment(folder)
     del env["COMPOSER_DATA_DIR"]
     async with _engine(folder, [], env) as client:
-        (await client.post("/composer/load", json={"model": MODEL})).raise_for_status()
+        (await client.post("/composer/load", json={"model": model})).raise_for_status()
         yield client
 
 
