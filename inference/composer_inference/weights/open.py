@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from composer_inference.weights.checkpoint import Checkpoint, CheckpointError
+from composer_inference.weights.fp8_checkpoint import Fp8Checkpoint, is_fp8
 from composer_inference.weights.gguf_checkpoint import GgufCheckpoint
 from composer_inference.weights.safetensors_checkpoint import SafetensorsCheckpoint
 
@@ -10,7 +11,8 @@ from composer_inference.weights.safetensors_checkpoint import SafetensorsCheckpo
 def open_checkpoint(path: Path) -> Checkpoint:
     """Of a folder with config.json and safetensors, or of a GGUF file. Raises: CheckpointError."""
     if path.is_dir():
-        return SafetensorsCheckpoint(path)
+        stored = SafetensorsCheckpoint(path)
+        return Fp8Checkpoint(stored) if is_fp8(stored.config) else stored
     if path.suffix == ".gguf":
         return GgufCheckpoint(path)
     raise CheckpointError(
