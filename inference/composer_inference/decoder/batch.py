@@ -81,5 +81,9 @@ def to_device(
     """Tensors of these numbers, in one copy that the host does not wait for."""
     sizes = [len(column) for column in columns]
     numbers = list(chain.from_iterable(columns))
-    host = torch.tensor(numbers, dtype=torch.int64, pin_memory=device.type == "cuda")
-    return torch.split(host.to(device, non_blocking=True), sizes)
+    return torch.split(on_host(numbers, device).to(device, non_blocking=True), sizes)
+
+
+def on_host(numbers: Sequence[int], device: torch.device) -> Int64[Tensor, " length"]:
+    """In memory that this device copies from without the host's waiting."""
+    return torch.tensor(numbers, dtype=torch.int64, pin_memory=device.type == "cuda")
