@@ -126,7 +126,7 @@ def test_sinks_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_prompt_and_nothing_cached_keep_their_gradient_beside_a_table() -> None:
-    sequences = Sequences([(20, 1), (0, 1), (3, 65), (1, 2)], latent=False, shuffled=False)
+    sequences = Sequences([(20, 1), (0, 1), (3, 66), (1, 65)], latent=False, shuffled=False)
     attention = PagedAttention(
         Batch.of(sequences.spans, block_size=BLOCK_SIZE, device=CPU), sequences.pool, by_table=True
     )

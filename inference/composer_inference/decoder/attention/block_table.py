@@ -15,8 +15,8 @@ from composer_inference.decoder.batch import Span, to_device
 from composer_inference.kv.pool import KVPool
 from composer_kernels import BlockTable, paged_attention
 
-MAX_QUERIES = 64
-"""New tokens of a sequence that are computed so: a draft's. Longer parts of prompts are worth a call
+MAX_QUERIES = 65
+"""New tokens of a sequence that are computed so: one and a draft. Longer parts of prompts are worth a call
 each."""
 
 
@@ -26,7 +26,7 @@ class TableAttention:
     def __init__(self, table: BlockTable, num_rows: int, pool: KVPool) -> None:
         """`num_rows`: new tokens of all sequences."""
         self.num_rows = num_rows
-        self._table = table
+        self.table = table
         self._pool = pool
 
     @classmethod
@@ -68,7 +68,7 @@ class TableAttention:
             q_TNK,
             keys_SHK,
             None if v_THV is None else values_SHV,
-            self._table,
+            self.table,
             scale=rule.scale,
             window=rule.window,
             sinks_N=rule.sinks_N,
