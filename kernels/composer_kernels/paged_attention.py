@@ -266,7 +266,7 @@ def kernel_switches(
         "MAIN": main,
         "REST": _padded(rest) if rest > 0 else 0,
         "BLOCK_V": block_v,
-        "SHARED": values_are_keys and value_dim == main <= key_dim,
+        "SHARED": values_are_keys and block_v == main,
         "BLOCK_R": block_r,
         "BLOCK_L": 16 if is_f32 else 32 if is_wide else 64,
         "INTERPRETED": target.interpreted,

@@ -74,7 +74,7 @@ CASES = [
         lengths=((40, 2),),
         kv_heads=1,
         key_dim=40,
-        value_dim=20,
+        value_dim=10,
         values_are_keys=True,
     ),
     Case(name="bf16", lengths=((70, 3), (2, 1)), dtype=torch.bfloat16, sinks=True),
@@ -209,6 +209,17 @@ def test_a_sink_takes_its_share():
     for num_parts in (1, 4):
         out = launched(replace(case, num_parts=num_parts), given)
         torch.testing.assert_close(out[0], value / 2)
+
+
+def test_parts_without_keys_are_not_read(monkeypatch: pytest.MonkeyPatch):
+    """torch fills new memory with NaN here."""
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    case = Case(name="few keys", lengths=((1, 1), (40, 1)), num_parts=16)
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert launched(case, operands(case)).isfinite().all()
+    finally:
+        torch.use_deterministic_algorithms(False)
 
 
 def test_large_logits_neither_overflow_nor_vanish():

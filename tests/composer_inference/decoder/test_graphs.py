@@ -158,6 +158,15 @@ def test_step_after_step_on_the_same_graph(decoding: Decoding) -> None:
     assert decoding.captures.num_captured == 3
 
 
+def test_places_that_are_left_repeat_the_shortest(decoding: Decoding) -> None:
+    decoding.prefill((5, 19, 3))
+    decoding.check(decoding.spans)
+    batch = decoding.graphs._batch(4)
+    assert batch.block_table is not None
+    assert batch.block_table.num_tokens_B.tolist() == [6, 20, 4, 4]
+    assert batch.slots_T[2] == batch.slots_T[3]
+
+
 def test_a_first_token_with_nothing_cached(decoding: Decoding) -> None:
     decoding.prefill((6,))
     first = Span(token_ids=[7], num_cached=0, blocks=[63 - decoding.spans[0].blocks[0]])
