@@ -3,8 +3,9 @@
     PYTHONPATH=inference:kernels python inference/benchmarks/gpu_check.py [--vllm] [--out FOLDER]
 
 A model of Qwen3-Coder-30B-A3B's shape with random weights: first that it computes the same in several
-ways, on two of its layers, then how fast it prefills and decodes, whole, in bf16 and in MXFP8. Prints
-tables and writes `measurements.csv`. A section for which the memory or the time is not enough is left
+ways, on two of its layers, then how fast it prefills and decodes, whole, in bf16 and in MXFP8, its steps
+launched one kernel after the other and as CUDA graphs. Attention is compared with its twin before, and
+its two ways are timed. Prints tables and writes `measurements.csv`. A section for which the memory or the time is not enough is left
 out and told. `--vllm` measures vLLM with random weights of the same shape, where it is installed.
 `--device cpu` is a dry run with tiny sizes; its times mean nothing. Exit status 1: a check failed.
 """
@@ -27,9 +28,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from attention_check import compared, print_times
 from torch import Tensor
 
 from composer_inference.decoder.batch import Batch, Span
+from composer_inference.decoder.graphs import CudaCapture, DecodeGraphs, Run
 from composer_inference.decoder.model import Decoder
 from composer_inference.kv.pool import KVPool
 from composer_inference.weights.random_weights import (
@@ -42,6 +45,8 @@ from composer_inference.weights.random_weights import (
 TOTAL_S = 240.0
 """No model is made after this."""
 FORMATS: tuple[RandomFormat, ...] = ("mxfp8", "bf16")
+_WAYS = ("eager", "graphs")
+"""How decode steps are launched."""
 BLOCK_SIZE = 16
 BLOCKS_OF_A_SEQUENCE = 36
 """Of the cache: a prompt and what is decoded after it, in the larger sizes."""
@@ -95,10 +100,21 @@ class Sizes:
     batches: tuple[int, ...]
     num_steps: int
     copy_bytes: int
+    cached: tuple[int, ...]
+    """Tokens of each sequence where attention alone is timed."""
 
 
-FULL = Sizes(config=CODER, prompt_tokens=512, batches=(1, 8, 32), num_steps=24, copy_bytes=1 << 30)
-DRY = Sizes(config=SMALL, prompt_tokens=32, batches=(1, 2), num_steps=3, copy_bytes=1 << 20)
+FULL = Sizes(
+    config=CODER,
+    prompt_tokens=512,
+    batches=(1, 8, 32),
+    num_steps=24,
+    copy_bytes=1 << 30,
+    cached=(512, 8192),
+)
+DRY = Sizes(
+    config=SMALL, prompt_tokens=32, batches=(1, 2), num_steps=3, copy_bytes=1 << 20, cached=(64,)
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,6 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 class Model:
     decoder: Decoder
     pool: KVPool
+    graphs: DecodeGraphs
 
     @property
     def expert_bytes(self) -> int:
@@ -174,6 +191,11 @@ class Model:
         with torch.inference_mode():
             return self.decoder(batch, self.pool, router_choices=choices)
 
+    def graph_logits(self, spans: list[Span]) -> Tensor:
+        """Of sequences that decode."""
+        with torch.inference_mode():
+            return self.graphs.forward(spans)
+
 
 def _made(
     config: dict[str, Any], stored: RandomFormat, num_tokens: int, seed: int, device: torch.device
@@ -187,11 +209,20 @@ def _made(
         dtype=torch.bfloat16,
         device=device,
     )
-    return Model(decoder, pool)
+    capture = CudaCapture() if device.type == "cuda" else _run_anew
+    return Model(decoder, pool, DecodeGraphs(decoder, pool, capture))
+
+
+def _run_anew(run: Run) -> Run:
+    """In place of a capture, on a CPU."""
+    return run
 
 
 def _checks(sizes: Sizes, seed: int, device: torch.device) -> Iterator[str | None]:
-    print("\n== correctness: relative difference of logits, on two layers")
+    print("\n== correctness: relative differences")
+    for name, found, expected in compared(device):
+        yield _check(name, found, expected, 0.02)
+    print("of logits, on two layers:")
     config = sizes.config | {"num_hidden_layers": 2}
     num_tokens = 4 * BLOCKS_OF_A_SEQUENCE * BLOCK_SIZE
 
@@ -215,6 +246,8 @@ def _checks(sizes: Sizes, seed: int, device: torch.device) -> Iterator[str | Non
     yield _check("decode after a chunked prefill, and prefill", torch.cat(decoded), whole, 0.03)
     beside = [_span(tokens[: cut // 3], 0, 2), _span(tokens, 0, 3, num_logits=8)]
     yield _check("beside a shorter prompt, and alone", model.logits(beside)[1:], whole, 0.03)
+    last = [_span(tokens[-1:], len(tokens) - 1, place) for place in (1, 3, 3)]
+    yield _check("decode as a graph, and prefill", model.graph_logits(last)[:2], whole[-1:], 0.03)
 
 
 def _check(name: str, found: Tensor, expected: Tensor, limit: float) -> str | None:
@@ -231,6 +264,8 @@ def _timings(
     sizes: Sizes, seed: int, device: torch.device, deadline: float
 ) -> Iterator[Measurement]:
     bandwidth = _bandwidth(sizes, device)
+    print("\n== one layer's attention, a token of each sequence")
+    print_times(sizes.batches, sizes.cached, device)
     print(f"\n== speed; a copy moves {bandwidth / 1e9:,.0f} GB/s")
     print(
         f"{'':20}{'batch':>6}{'prefill, tok/s':>16}{'decode, tok/s':>16}{'step, ms':>10}"
@@ -247,9 +282,10 @@ def _timings(
             continue
         model = _made(sizes.config, stored, num_tokens, seed, device)
         for batch in sizes.batches:
-            row = _measure(model, sizes, stored, batch, bandwidth)
-            _print(row)
-            yield row
+            for way in _WAYS:
+                row = _measure(model, sizes, stored, way, batch, bandwidth)
+                _print(row)
+                yield row
         del model
         gc.collect()
         if device.type == "cuda":
@@ -257,8 +293,9 @@ def _timings(
 
 
 def _measure(
-    model: Model, sizes: Sizes, stored: RandomFormat, batch: int, bandwidth: float
+    model: Model, sizes: Sizes, stored: RandomFormat, way: str, batch: int, bandwidth: float
 ) -> Measurement:
+    decode = model.graph_logits if way == "graphs" else model.logits
     prompts = _tokens(sizes, batch, sizes.prompt_tokens)
     spans = [_span(prompt, 0, place) for place, prompt in enumerate(prompts)]
     prefill_s = min(_seconds(model, lambda: model.logits(spans)) for _ in range(3))
@@ -268,7 +305,7 @@ def _measure(
         places = range(batch)
         num_cached = sizes.prompt_tokens + step
         spans_of_step = [_span([last[place]], num_cached, place) for place in places]
-        times.append(_seconds(model, lambda spans=spans_of_step: model.logits(spans).argmax(-1)))
+        times.append(_seconds(model, lambda spans=spans_of_step: decode(spans).argmax(-1)))
     step_s = statistics.median(times[2:] or times)
     choices: list[Tensor] = []
     model.logits(
@@ -278,7 +315,7 @@ def _measure(
     cache = model.token_bytes * batch * (sizes.prompt_tokens + sizes.num_steps // 2)
     step_bytes = model.other_bytes + num_experts * model.expert_bytes + cache
     return Measurement(
-        what=stored,
+        what=f"{stored}, {way}",
         batch=batch,
         prefill_tokens_per_s=batch * sizes.prompt_tokens / prefill_s,
         decode_tokens_per_s=batch / step_s,

@@ -19,6 +19,7 @@ from benchmarks.shapes import GPT_OSS_20B, QWEN3_CODER, LayerShape
 from composer_kernels import (
     GPT_OSS,
     SILU,
+    BlockTable,
     Dispatch,
     GroupScore,
     Kind,
@@ -43,6 +44,7 @@ _activation: Any = import_module("composer_kernels.activation")
 _grouped_gemm: Any = import_module("composer_kernels.grouped_gemm")
 _grouped_wgrad: Any = import_module("composer_kernels.grouped_wgrad")
 _mxfp4: Any = import_module("composer_kernels.mxfp4")
+_paged_attention: Any = import_module("composer_kernels.paged_attention")
 _mxfp8: Any = import_module("composer_kernels.mxfp8")
 _routing: Any = import_module("composer_kernels.routing")
 
@@ -82,6 +84,7 @@ def launches(target: Target) -> Iterator[Launch]:
     yield from quantiser_launches(target)
     yield from routing_launches()
     yield from training_launches(target)
+    yield from attention_launches(target)
 
 
 def grouped_gemm_launches(target: Target) -> Iterator[Launch]:
@@ -236,13 +239,78 @@ def training_launches(target: Target) -> Iterator[Launch]:
     yield Launch(name="swiglu_backward", run=backward)
 
 
+def attention_launches(target: Target) -> Iterator[Launch]:
+    """Of the heads of models that the decoder has; blocks of 16 tokens."""
+    gpt_oss = {"window": 128, "sinks_N": _bf16(64)}
+    latent = {"value_dim": 512}
+    for name, num_heads, num_kv_heads, key_dim, options in (
+        ("Qwen3-Coder", 32, 4, 128, {}),
+        ("gpt-oss", 64, 8, 64, gpt_oss),
+        ("DeepSeek-V3", 128, 1, 576, latent),
+    ):
+        for what, max_queries, num_parts in (
+            ("decode", 1, 16),
+            ("decode", 1, 1),
+            ("verify", 64, 4),
+        ):
+            run = partial(
+                _attention,
+                target,
+                _bf16(8 * max_queries, num_heads, key_dim),
+                _bf16(64, num_kv_heads, key_dim),
+                max_queries=max_queries,
+                num_parts=num_parts,
+                **options,
+            )
+            parts = "one part" if num_parts == 1 else f"{num_parts} parts"
+            yield Launch(name=f"paged_attention, {name}, {what}, {parts}", run=run)
+    plain = _bf16(8, 32, 128).float(), _bf16(64, 4, 128).float()
+    run = partial(_attention, target, *plain, max_queries=1, num_parts=16)
+    yield Launch(name="paged_attention, f32, decode, 16 parts", run=run)
+
+
+def _attention(
+    target: Target,
+    q: Tensor,
+    keys: Tensor,
+    *,
+    max_queries: int,
+    num_parts: int,
+    window: int | None = None,
+    sinks_N: Tensor | None = None,
+    value_dim: int | None = None,
+) -> None:
+    num_sequences = q.shape[0] // max_queries
+    table = BlockTable(
+        blocks_X=_int64(64),
+        block_starts_B=_int64(num_sequences),
+        num_tokens_B=_int64(num_sequences),
+        query_starts_C=_int64(num_sequences + 1),
+        max_queries=max_queries,
+        block_size=16,
+    )
+    _paged_attention._launch(
+        q,
+        keys,
+        torch.empty_like(keys) if value_dim is None else keys[..., :value_dim],
+        table,
+        scale=0.1,
+        window=window,
+        sinks_N=sinks_N,
+        values_are_keys=value_dim is not None,
+        num_parts=num_parts,
+        target=target,
+    )
+
+
 def sample(target: Target) -> Iterator[Launch]:
-    """A few that meet each matrix instruction of the target, and the quantiser."""
+    """A few that meet each matrix instruction of the target, the quantiser, and attention."""
     for launch in grouped_gemm_launches(target):
         is_long = launch.regime is Regime.PREFILL and launch.name == "down"
         if is_long and launch.kind in (Kind.MXFP8_MXFP8, Kind.BF16_BF16):
             yield launch
     yield next(iter(quantiser_launches(target)))
+    yield next(iter(attention_launches(target)))
 
 
 def _plan(num_tokens: int, shape: LayerShape, block_m: int) -> Dispatch:
@@ -279,3 +347,7 @@ def _bf16(*shape: int) -> Tensor:
 
 def _int32(*shape: int) -> Tensor:
     return torch.empty(shape, dtype=torch.int32)
+
+
+def _int64(*shape: int) -> Tensor:
+    return torch.empty(shape, dtype=torch.int64)

@@ -17,6 +17,7 @@ from composer_kernels.grouped_gemm import grouped_gemm, grouped_gemm_quantized
 from composer_kernels.grouped_wgrad import grouped_wgrad, sum_by_expert
 from composer_kernels.mxfp4 import mxfp4_dequantize
 from composer_kernels.mxfp8 import mxfp8_dequantize, mxfp8_quantize
+from composer_kernels.paged_attention import BlockTable, paged_attention
 from composer_kernels.recipe import BF16_RECIPE, MXFP8_RECIPE, Recipe
 from composer_kernels.routes import Dispatch, GroupScore, RouterConfig, Scoring
 from composer_kernels.routing import combine, combine_backward, dispatch, permute, route
@@ -39,6 +40,7 @@ __all__ = [
     "GPT_OSS",
     "MXFP8_RECIPE",
     "SILU",
+    "BlockTable",
     "DeviceError",
     "Dispatch",
     "DtypeError",
@@ -76,6 +78,7 @@ __all__ = [
     "mxfp4_dequantize",
     "mxfp8_dequantize",
     "mxfp8_quantize",
+    "paged_attention",
     "permute",
     "quantize_experts",
     "route",

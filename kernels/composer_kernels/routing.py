@@ -68,7 +68,7 @@ def route(
     the weights. Raises `KernelError` where shapes, dtypes or devices do not fit.
     """
     _check_router_inputs(logits_TE, config, bias_E)
-    if logits_TE.is_cuda:
+    if target_of(logits_TE).capability:
         return _launch_route(logits_TE, config, bias_E)
     return reference.route(logits_TE, config, bias_E=bias_E)
 
@@ -100,7 +100,7 @@ def dispatch(
             f"{num_experts} experts"
         )
     local = {"first_local_expert": first_local_expert, "num_local_experts": num_local_experts}
-    if topk_expert_ids_TK.is_cuda:
+    if target_of(topk_expert_ids_TK).capability:
         return _launch_dispatch(topk_expert_ids_TK, topk_weights_TK, block_m, **local)
     return reference.dispatch(topk_expert_ids_TK, topk_weights_TK, num_experts, block_m, **local)
 
@@ -122,7 +122,11 @@ def permute(
         scales_PB = permute(x_TD.scales, dispatch)
         return MXFP8Tensor(codes=codes_PD.view(torch.float8_e4m3fn), scales=scales_PB)
     _check_rows("x", x_TD, dispatch.row_of_slot.shape[0], dispatch)
-    return _launch_permute(x_TD, dispatch) if x_TD.is_cuda else reference.permute(x_TD, dispatch)
+    return (
+        _launch_permute(x_TD, dispatch)
+        if target_of(x_TD).capability
+        else reference.permute(x_TD, dispatch)
+    )
 
 
 def combine(
@@ -143,7 +147,7 @@ def combine(
     out_dtype = out_dtype or y_PD.dtype
     if out_dtype not in VALUE_DTYPES:
         raise DtypeError("the combined output", out_dtype, VALUE_DTYPES)
-    run = _launch_combine if y_PD.is_cuda else reference.combine
+    run = _launch_combine if target_of(y_PD).capability else reference.combine
     return run(y_PD, dispatch, weighted=weighted, out_dtype=out_dtype)
 
 
@@ -162,7 +166,7 @@ def combine_backward(
     check_dtype("y", y_PD, VALUE_DTYPES)
     if grad_out_TD.shape[1] != y_PD.shape[1]:
         raise ShapeError("grad_out", grad_out_TD.shape, f"[T, {y_PD.shape[1]}]")
-    run = _launch_combine_backward if y_PD.is_cuda else reference.combine_backward
+    run = _launch_combine_backward if target_of(y_PD).capability else reference.combine_backward
     return run(grad_out_TD, y_PD, dispatch)
 
 

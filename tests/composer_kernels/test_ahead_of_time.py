@@ -44,6 +44,7 @@ def compiled_sample() -> list[dict[str, Any]]:
 def test_a_sample_for_each_target(compiled_sample: list[dict[str, Any]]):
     assert {row["target"].removesuffix("a") for row in compiled_sample} == set(CAPABILITIES)
     assert {row["kind"] for row in compiled_sample} == {"mxfp8_mxfp8", "bf16_bf16", None}
+    assert {"quantize_kernel", "paged_attention_kernel"} <= {r["kernel"] for r in compiled_sample}
     check(compiled_sample)
 
 
@@ -53,6 +54,7 @@ def test_every_launch():
     rows = [json.loads(line) for line in output.splitlines()]
     kernels = {row["kernel"] for row in rows}
     assert {"grouped_gemm_kernel", "quantize_kernel", "route_kernel", "wgrad_kernel"} <= kernels
+    assert {"paged_attention_kernel", "join_parts_kernel"} <= kernels
     assert len(rows) >= 60 * len(CAPABILITIES)
     check(rows)
 

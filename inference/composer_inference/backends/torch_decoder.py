@@ -31,6 +31,7 @@ from composer_inference.batching.pace import FixedPace, Pace
 from composer_inference.batching.sequence import Sequence as Decoding
 from composer_inference.batching.step import Stepper
 from composer_inference.decoder.config import ConfigReader, MoEConfig
+from composer_inference.decoder.graphs import CudaCapture, DecodeGraphs
 from composer_inference.drafts.drafter import Drafter, Drafts
 from composer_inference.kv.prefix_cache import PrefixCache
 from composer_inference.sampling.constraint import Constraint, ConstraintFactory
@@ -76,7 +77,10 @@ class TorchDecoderBackend:
             decodes_along=not is_cpu,
         )
         self._constraints = ConstraintFactory(self._vocabulary)
-        self.stepper = Stepper(decoder, pool, self._vocabulary, followers)
+        graphs = None
+        if not is_cpu and followers is None:
+            graphs = DecodeGraphs(decoder, pool, CudaCapture())
+        self.stepper = Stepper(decoder, pool, self._vocabulary, followers, graphs)
         pace = FixedPace(config.step_tokens) if config.step_tokens else Pace(32 if is_cpu else 1024)
         self._loop = DecodeLoop(self.stepper, Batcher(self._cache, self._limits), pace)
         self._weights_bytes = sum(each.weights_bytes for each in loaded)

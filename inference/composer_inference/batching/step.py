@@ -21,7 +21,8 @@ from composer_inference.backends.base import (
 from composer_inference.batching.batcher import Work
 from composer_inference.batching.followers import Followers
 from composer_inference.batching.sequence import Sequence
-from composer_inference.decoder.batch import Batch
+from composer_inference.decoder.batch import Batch, Span
+from composer_inference.decoder.graphs import DecodeGraphs
 from composer_inference.decoder.model import Decoder
 from composer_inference.kv.pool import KVPool
 from composer_inference.kv.prefix_cache import PrefixCache
@@ -51,8 +52,10 @@ class Stepper:
         pool: KVPool,
         vocabulary: Vocabulary,
         followers: Followers | None = None,
+        graphs: DecodeGraphs | None = None,
     ) -> None:
-        """`followers`: the processes that compute the decoder's other parts."""
+        """`followers`: the processes that compute the decoder's other parts. `graphs`: of a decoder
+        without such."""
         self.decoder = decoder
         self.pool = pool
         self.counts = StepCounts()
@@ -60,6 +63,7 @@ class Stepper:
         self._vocabulary = vocabulary
         self._eos_ids = frozenset(vocabulary.eos_ids)
         self._followers = followers
+        self._graphs = graphs
 
     def run(self, works: Items[Work]) -> list[GenerateChunk | BackendError]:
         """A chunk for each work, in order, or why its sequence cannot go on; those with a finish
@@ -67,20 +71,16 @@ class Stepper:
 
         Raises: FollowersError where another rank has failed: no further step can be computed.
         """
-        batch = Batch.of(
-            [work.span for work in works],
-            block_size=self.pool.block_size,
-            device=self.pool.device,
-        )
+        spans = tuple(work.span for work in works)
         self.counts.num_steps += 1
-        self.counts.num_tokens += len(batch.token_ids_T)
+        self.counts.num_tokens += sum(len(span.token_ids) for span in spans)
         choices: list[Tensor] = []
         wanted = any(work.sequence.router_choices is not None for work in works)
-        with self._computing_along(batch), torch.inference_mode():
-            logits_RV = self.decoder(batch, self.pool, router_choices=choices if wanted else None)
+        with self._computing_along(spans), torch.inference_mode():
+            logits_RV = self._logits(spans, choices if wanted else None)
             best_R = greedy(logits_RV)
         if choices:
-            _keep_choices(works, batch, torch.stack(choices, dim=1))
+            _keep_choices(works, torch.stack(choices, dim=1))
         chunks: list[GenerateChunk | BackendError] = []
         row = 0
         for work in works:
@@ -98,13 +98,24 @@ class Stepper:
 
         Raises: CheckpointError, and the old weights are in place then; MixedWeightsError.
         """
-        reload_decoder(self.decoder, checkpoint)
+        try:
+            reload_decoder(self.decoder, checkpoint)
+        finally:
+            if self._graphs is not None:
+                self._graphs.weights_changed()
         cache.clear()
         self.weights_version += 1
         return self.weights_version
 
-    def _computing_along(self, batch: Batch) -> AbstractContextManager[None]:
-        return nullcontext() if self._followers is None else self._followers.computing(batch.spans)
+    def _computing_along(self, spans: tuple[Span, ...]) -> AbstractContextManager[None]:
+        return nullcontext() if self._followers is None else self._followers.computing(spans)
+
+    def _logits(self, spans: tuple[Span, ...], router_choices: list[Tensor] | None) -> Tensor:
+        """[R, V]"""
+        if self._graphs is not None and self._graphs.covers(spans):
+            return self._graphs.forward(spans, router_choices=router_choices)
+        batch = Batch.of(spans, block_size=self.pool.block_size, device=self.pool.device)
+        return self.decoder(batch, self.pool, router_choices=router_choices)
 
     def _advanced(self, work: Work, logits_RV: Tensor, best_R: list[int | None]) -> GenerateChunk:
         """Raises: BackendError."""
@@ -203,10 +214,11 @@ class Stepper:
         )
 
 
-def _keep_choices(works: Items[Work], batch: Batch, choices_TLK: Tensor) -> None:
+def _keep_choices(works: Items[Work], choices_TLK: Tensor) -> None:
     """Also of drafts that turn out wrong: the tokens in their places are computed later."""
     start = 0
-    for work, span in zip(works, batch.spans, strict=True):
+    for work in works:
+        span = work.span
         end = start + len(span.token_ids)
         if (kept := work.sequence.router_choices) is not None:
             kept.add(span.num_cached, choices_TLK[start:end])

@@ -77,7 +77,7 @@ class Decoder(nn.Module):
         x_TD = functional.embedding(batch.token_ids_T, self.embedding)
         step = Step(
             rotation=self._rope.rotation(batch.positions_T, x_TD.dtype),
-            attention=PagedAttention(batch, pool, pad_decodes=x_TD.is_cuda),
+            attention=PagedAttention(batch, pool, by_table=x_TD.is_cuda),
             router_choices=router_choices,
         )
         for block in self.blocks:

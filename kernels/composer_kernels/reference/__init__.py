@@ -11,6 +11,7 @@ from composer_kernels.reference.grouped_gemm import (
 )
 from composer_kernels.reference.mxfp4 import mxfp4_dequantize, mxfp4_quantize
 from composer_kernels.reference.mxfp8 import mxfp8_dequantize, mxfp8_quantize
+from composer_kernels.reference.paged_attention import paged_attention
 from composer_kernels.reference.routing import (
     combine,
     combine_backward,
@@ -41,6 +42,7 @@ __all__ = [
     "mxfp4_quantize",
     "mxfp8_dequantize",
     "mxfp8_quantize",
+    "paged_attention",
     "permute",
     "route",
     "sum_by_expert",

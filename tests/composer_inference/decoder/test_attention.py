@@ -1,5 +1,8 @@
 """Paged attention against the formula, written out token by token."""
 
+from dataclasses import replace
+from importlib import import_module
+
 import pytest
 import torch
 from torch import Tensor
@@ -9,6 +12,7 @@ from composer_inference.decoder.attention.paged import PagedAttention
 from composer_inference.decoder.attention.rule import AttentionRule
 from composer_inference.decoder.batch import Batch, Span
 from composer_inference.kv.pool import CacheShape, KVPool
+from composer_kernels.target_info import INTERPRETER
 
 CPU = torch.device("cpu")
 NUM_HEADS, NUM_KV_HEADS, KEY_DIM = 6, 2, 8
@@ -77,12 +81,12 @@ class Sequences:
             values = None if latent else self.v[-1][:num_cached]
             self.pool.write(1, torch.tensor(slots, dtype=torch.int64), k[:num_cached], values)
 
-    def attend(self, rule: AttentionRule, *, pad_decodes: bool) -> Tensor:
+    def attend(self, rule: AttentionRule, *, by_table: bool) -> Tensor:
         batch = Batch.of(self.spans, block_size=BLOCK_SIZE, device=CPU)
         new = [slice(span.num_cached, None) for span in self.spans]
         k = torch.cat([k[rows] for k, rows in zip(self.k, new, strict=True)])
         v = torch.cat([v[rows] for v, rows in zip(self.v, new, strict=True)])
-        attention = PagedAttention(batch, self.pool, pad_decodes=pad_decodes)
+        attention = PagedAttention(batch, self.pool, by_table=by_table)
         values = None if self.v[0] is self.k[0] else v
         return attention.attend(1, torch.cat(self.q), k, values, rule)
 
@@ -100,16 +104,16 @@ class Sequences:
 @pytest.mark.parametrize("step", STEPS.values(), ids=list(STEPS))
 @pytest.mark.parametrize("shuffled", [False, True], ids=["in a row", "shuffled"])
 @pytest.mark.parametrize("latent", [False, True], ids=["values", "keys as values"])
-@pytest.mark.parametrize("pad_decodes", [False, True], ids=["each", "padded"])
+@pytest.mark.parametrize("by_table", [False, True], ids=["each", "by table"])
 def test_attends_as_the_formula(
     rule: AttentionRule,
     step: list[tuple[int, int]],
     shuffled: bool,
     latent: bool,
-    pad_decodes: bool,
+    by_table: bool,
 ) -> None:
     sequences = Sequences(step, latent=latent, shuffled=shuffled)
-    out = sequences.attend(rule, pad_decodes=pad_decodes)
+    out = sequences.attend(rule, by_table=by_table)
     torch.testing.assert_close(out, sequences.expected(rule), atol=1e-5, rtol=1e-5)
 
 
@@ -117,14 +121,38 @@ def test_sinks_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     sequences = Sequences([(5, 9), (0, 7)], latent=False, shuffled=False)
     monkeypatch.setattr(rule_module, "_MAX_SCORES", 200)
     for name in ("sinks", "sinks and window"):
-        out = sequences.attend(RULES[name], pad_decodes=False)
+        out = sequences.attend(RULES[name], by_table=False)
         torch.testing.assert_close(out, sequences.expected(RULES[name]), atol=1e-5, rtol=1e-5)
 
 
-def test_lengths_far_apart_are_not_padded_together() -> None:
-    sequences = Sequences([(20, 1), (180, 1), (30, 1), (1, 1)], latent=False, shuffled=False)
-    out = sequences.attend(RULES["causal"], pad_decodes=True)
-    torch.testing.assert_close(out, sequences.expected(RULES["causal"]), atol=1e-5, rtol=1e-5)
+def test_a_prompt_and_nothing_cached_keep_their_gradient_beside_a_table() -> None:
+    sequences = Sequences([(20, 1), (0, 1), (3, 66), (1, 65)], latent=False, shuffled=False)
+    attention = PagedAttention(
+        Batch.of(sequences.spans, block_size=BLOCK_SIZE, device=CPU), sequences.pool, by_table=True
+    )
+    kinds = [type(part).__name__ for part in attention._parts]
+    assert kinds == ["TableAttention", "SpanAttention", "SpanAttention", "TableAttention"]
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_the_kernel_attends_as_the_formula(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under the interpreter of Triton, in place of its twin."""
+    module = import_module("composer_kernels.paged_attention")
+    monkeypatch.setattr(module, "target_of", lambda _: replace(INTERPRETER, capability=80))
+    monkeypatch.setattr(module, "num_multiprocessors", lambda _: 8)
+    for latent in (False, True):
+        sequences = Sequences([(9, 1), (2, 3), (0, 2)], latent=latent, shuffled=True)
+        out = sequences.attend(RULES[name], by_table=True)
+        torch.testing.assert_close(out, sequences.expected(RULES[name]), atol=1e-5, rtol=1e-5)
+
+
+def test_latents_are_values_as_far_as_asked() -> None:
+    sequences = Sequences([(9, 1), (0, 6), (5, 2)], latent=True, shuffled=False)
+    rule = AttentionRule(0.3, value_dim=6)
+    expected = sequences.expected(rule)[..., :6]
+    for by_table in (False, True):
+        out = sequences.attend(rule, by_table=by_table)[..., :6]
+        torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
@@ -134,7 +162,7 @@ def test_gradients_of_a_prefill(rule: AttentionRule) -> None:
     for tensor in inputs:
         tensor.requires_grad_()
     weights = torch.randn(9, NUM_HEADS, 5, generator=torch.Generator().manual_seed(5))
-    ours = torch.autograd.grad((sequences.attend(rule, pad_decodes=False) * weights).sum(), inputs)
+    ours = torch.autograd.grad((sequences.attend(rule, by_table=False) * weights).sum(), inputs)
     theirs = torch.autograd.grad((sequences.expected(rule) * weights).sum(), inputs)
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
     assert not any(kept.requires_grad for kept in sequences.pool.read_slots(1, slice(0, 4)))

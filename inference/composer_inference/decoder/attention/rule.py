@@ -23,6 +23,8 @@ class AttentionRule:
     """Tokens that a token sees, itself included. None: all before it."""
     sinks_N: Float[Tensor, " N"] | None = None
     """A logit of each head that takes part in the softmax and has no value (gpt-oss)."""
+    value_dim: int | None = None
+    """Where the keys are the values too: their first dims that are asked for. None: all."""
 
     def first_seen(self, position: int) -> int:
         """The first position that a token sees."""

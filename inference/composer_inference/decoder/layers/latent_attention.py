@@ -78,7 +78,7 @@ class LatentAttention(nn.Module):
                 (self.latent_norm(latent_TC)[:, None], step.rotation.apply(k_TR[:, None])), dim=-1
             ),
             None,
-            AttentionRule(config.scale),
+            AttentionRule(config.scale, value_dim=config.latent_dim),
         )
         out_TNC = out_TNK[..., : config.latent_dim]
         out_TNV = (out_TNC.transpose(0, 1) @ up_NVC.mT).transpose(0, 1)
