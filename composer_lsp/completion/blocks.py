@@ -2,22 +2,29 @@
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
-from composer_lsp.completion.indentation import IndentStyle
+from composer_lsp.completion.brackets import num_unmatched
+from composer_lsp.completion.indentation import IndentStyle, opens_block
 
 _CLOSER = re.compile(r"\s*(?:[)\]}]|</|(?:end|fi|done|esac|until)\b)")
 _CONTINUATION = re.compile(
     r"\s*(?:else|elif|elsif|elseif|except|catch|finally|rescue|ensure|case|default|when)\b"
 )
+_LEAVES = re.compile(r"\s*(?:return|raise|throw|break|continue|goto)\b")
 _REOPENS = re.compile(r"[:{(\[]\s*$|\b(?:then|do|else)\s*$")
 
 
-def block_end(lines: Sequence[str], *, num_head_chars: int, indent: IndentStyle) -> int | None:
+def block_end(
+    lines: Sequence[str], *, num_head_chars: int, below: str, indent: IndentStyle
+) -> int | None:
     """How many of the lines belong to the block, None when all do.
 
     `lines[0]` is completed with the cursor's line, of which the first `num_head_chars` stood there
-    before. A block ends where its first line's indentation is reached again, at a blank line when
-    nothing was opened, and at two blank lines. The line that closes it belongs to it.
+    before; `below` is the next line of the document that is not blank. A block ends where its first
+    line's indentation is reached again, at a blank line when nothing was opened, and at two blank
+    lines. The line that closes it belongs to it. Where nothing of the enclosing block stands below, all
+    its rest is wanted, up to a statement that leaves it.
     """
     first = next((index for index, line in enumerate(lines) if line.strip()), None)
     if first is None:
@@ -25,7 +32,60 @@ def block_end(lines: Sequence[str], *, num_head_chars: int, indent: IndentStyle)
     head = lines[0][:num_head_chars]
     if head.strip() and not lines[0][num_head_chars:].strip():
         return _end_below_head(lines, indent)
+    base = indent.columns(lines[first])
+    if not head.strip() and base > 0 and (not below or indent.columns(below) < base):
+        return _end_of_enclosing(lines, first, indent)
     return _end(lines, first, indent, is_statement=bool(head.strip()))
+
+
+def _end_of_enclosing(lines: Sequence[str], first: int, indent: IndentStyle) -> int | None:
+    """Where the block ends that the first line stands in."""
+    base = indent.columns(lines[first])
+    num_blank = 0
+    for index in range(first, len(lines)):
+        line = lines[index]
+        if not line.strip():
+            num_blank += 1
+            if num_blank == 2:
+                return index - 1
+            continue
+        columns = indent.columns(line)
+        if columns < base:
+            closes = _CLOSER.match(line) and not _REOPENS.search(line)
+            return _after(lines, index) if closes else index - num_blank
+        if columns == base and _LEAVES.match(line) and not num_unmatched(line, ""):
+            return _after(lines, index)
+        num_blank = 0
+    return None
+
+
+def lacks_beginning(below: str, above: str, indent: IndentStyle) -> bool:
+    """Whether the line below the cursor may belong to something that is missing above it: it is another
+    branch, or deeper than the last line above, which opens no block."""
+    if _CONTINUATION.match(below):
+        return True
+    return indent.columns(below) > indent.columns(above) and not opens_block(above)
+
+
+def is_above_body(line: str, below: str, indent: IndentStyle) -> bool:
+    """Whether the line opens no block, or the line below is in it."""
+    return not opens_block(line) or indent.columns(below) > indent.columns(line)
+
+
+def end_above_body(lines: Sequence[str], below: str, *, indent: IndentStyle) -> int | None:
+    """How many of the lines stand above the body that follows the cursor already: up to the one that
+    opens its block. None when they open none, or none deeper than they are follows.
+
+    `lines[0]` is completed with the cursor's line; `below` is the next line of the document.
+    """
+    depth = indent.columns(below)
+    for index, (line, following) in enumerate(pairwise(lines)):
+        columns = indent.columns(line)
+        if line.strip() and columns >= depth:
+            return None
+        if opens_block(line) and indent.columns(following) > columns and following.strip():
+            return index + 1
+    return None
 
 
 def _end_below_head(lines: Sequence[str], indent: IndentStyle) -> int | None:

@@ -50,6 +50,13 @@ class Surroundings:
         return language_at(self.head, self.language_id)
 
     @cached_property
+    def line_below(self) -> str:
+        """The line below the cursor's; empty where that is blank, or something follows the cursor on
+        its own line."""
+        below = self.after.partition("\n")[2].partition("\n")[0]
+        return below if below.strip() and not self.tail.strip() else ""
+
+    @cached_property
     def lines_before(self) -> tuple[str, ...]:
         """Non-blank lines above the cursor's, nearest last."""
         return _non_blank(self.before.rpartition("\n")[0])

@@ -6,9 +6,10 @@ answer stops being useful; the earliest place wins.
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Literal
 
-from composer_lsp.completion.blocks import block_end
+from composer_lsp.completion.blocks import block_end, end_above_body, is_above_body, lacks_beginning
 from composer_lsp.completion.brackets import closable_at_cursor, surplus_closer, surplus_quote
 from composer_lsp.completion.indentation import adopt_indent
 from composer_lsp.completion.overlap import (
@@ -22,6 +23,7 @@ from composer_lsp.completion.overlap import (
     repeats_tail,
     without_head,
 )
+from composer_lsp.completion.parsing import ParsedWith
 from composer_lsp.completion.prompt import with_newlines
 from composer_lsp.completion.surroundings import Surroundings
 from composer_lsp.completion.templates import ALL_SENTINELS
@@ -47,6 +49,7 @@ class Trimmer:
         self._raw = ""
         self._sentinels = _sentinels_of(around)
         self._is_single_line = not _CLOSING_TEXT.fullmatch(around.tail)
+        self._parsed = ParsedWith(around)
         self._closable = closable_at_cursor(around)
         self._may_fence = "```" not in around.before and "```" not in around.after
 
@@ -73,7 +76,7 @@ class Trimmer:
         elif reason == "length":
             answer = _without_partial(answer)
         answer = self._without_overlap(answer)
-        answer = self._stripped(answer)
+        answer = self._stripped(self._parsed.longest_as_good(answer))
         if not answer.strip():
             return None
         return answer.replace("\n", self._around.line_ending)
@@ -92,7 +95,7 @@ class Trimmer:
         only those that have ended."""
         yield from self._ends_by_text(answer, is_complete=is_complete)
         settled = answer if is_complete else answer[: answer.rfind("\n") + 1]
-        yield from self._ends_by_lines(settled)
+        yield from self._ends_by_lines(settled, is_complete=is_complete)
 
     def _ends_by_text(self, answer: str, *, is_complete: bool) -> Iterator[int]:
         around = self._around
@@ -114,7 +117,7 @@ class Trimmer:
             if end is not None:
                 yield end
 
-    def _ends_by_lines(self, answer: str) -> Iterator[int]:
+    def _ends_by_lines(self, answer: str, *, is_complete: bool) -> Iterator[int]:
         around = self._around
         lines = answer.removesuffix("\n").split("\n")
         if not answer:
@@ -122,13 +125,49 @@ class Trimmer:
         if (end := ends_with_line_after(lines[0], around)) is not None:
             yield end
         completed = [around.head + lines[0], *lines[1:]]
+        below = around.line_below
         for num_lines in (
+            end_above_body(completed, below, indent=around.indent) if below else None,
             repeats_lines_after(completed, around),
             repeats_lines_before(completed, around),
-            block_end(completed, num_head_chars=len(around.head), indent=around.indent),
+            self._block_end(lines, completed, is_complete=is_complete),
         ):
             if num_lines is not None:
                 yield len("\n".join(lines[:num_lines]))
+
+    def _block_end(
+        self, lines: list[str], completed: list[str], *, is_complete: bool
+    ) -> int | None:
+        """How many lines make the block, and where the text below lacks its beginning as many more as
+        bring that."""
+        around = self._around
+        num_lines = block_end(
+            completed,
+            num_head_chars=len(around.head),
+            below=around.lines_after[0] if around.lines_after else "",
+            indent=around.indent,
+        )
+        if num_lines is None or not self._is_wanted_below:
+            return num_lines
+        for num_more in range(num_lines, len(lines) + 1):
+            has_body = is_above_body(completed[num_more - 1], around.line_below, around.indent)
+            if has_body and self._is_found_below("\n".join(lines[:num_more])):
+                return num_more
+        return num_lines if is_complete else None
+
+    @cached_property
+    def _is_wanted_below(self) -> bool:
+        around = self._around
+        above = around.lines_before[-1] if around.lines_before else ""
+        return (
+            bool(around.line_below)
+            and lacks_beginning(around.line_below, above, around.indent)
+            and bool(self._parsed.num_errors(""))
+        )
+
+    def _is_found_below(self, answer: str) -> bool:
+        found, without = self._parsed.num_errors(answer), self._parsed.num_errors("")
+        return found is None or without is None or found < without
 
     def _without_overlap(self, answer: str) -> str:
         end = overlap_with_tail(answer, self._around)

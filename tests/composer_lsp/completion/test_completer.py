@@ -158,7 +158,7 @@ async def test_newer_request_takes_the_place_of_the_running_one() -> None:
     tab = completer(engine)
     first = asyncio.create_task(tab.complete(request_at("x = ˇ\n", version=1)))
     await engine.started.wait()
-    second = asyncio.create_task(tab.complete(request_at("x = 1ˇ\n", version=2)))
+    second = asyncio.create_task(tab.complete(request_at("x = yˇ\n", version=2)))
     async with asyncio.timeout(LIMIT_S):
         assert not await first
         engine.gate.set()
@@ -197,7 +197,7 @@ async def test_documents_do_not_wait_for_each_other() -> None:
 
 async def test_older_version_gets_nothing() -> None:
     tab = completer(FakeEngine("value"))
-    assert await text_of(tab, request_at("x = 1ˇ\n", version=5)) == "value"
+    assert await text_of(tab, request_at("x = yˇ\n", version=5)) == "value"
     assert await text_of(tab, request_at("x = ˇ\n", version=4)) is None
 
 
@@ -233,7 +233,7 @@ async def test_error_of_the_engine_reaches_the_caller_and_the_next_request_works
     with pytest.raises(ConnectionError):
         await tab.complete(request_at("x = ˇ\n", version=1))
     engine.error = None
-    assert await text_of(tab, request_at("x = 1ˇ\n", version=2)) == "value"
+    assert await text_of(tab, request_at("x = yˇ\n", version=2)) == "value"
 
 
 async def test_secret_file_never_reaches_a_prompt() -> None:

@@ -103,7 +103,7 @@ BRACKET_ORDER = [
     case("inner-is-open", "javascript", "f({ a: g(ˇ })", "1), b: 2 });", "f({ a: g(1), b: 2ˇ })"),
     case("two-of-three", "javascript", "f([g(ˇ)", "x)])", "f([g(x)]ˇ)"),
     case("one-of-three", "javascript", "f([g(ˇ)", "x)", "f([g(xˇ)"),
-    case("hanging", "python", "f(\n    a, [ˇ\n    b])\n", "c])", "f(\n    a, [cˇ\n    b])\n"),
+    case("hanging", "python", "f(\n    a, [ˇ\n    b])\n", "c,])", "f(\n    a, [c,ˇ\n    b])\n"),
     case(
         "block-below-two-line-signature",
         "typescript",
@@ -466,6 +466,20 @@ BLOCKS = [
     case("paragraph", "markdown", "ˇ", "One line.\nAnother.\n\nNext.\n", "One line.\nAnother.ˇ"),
 ]
 
+STRUCTURE = [
+    case("body-below", "python", "for a in b:\n    ˇ\n        c(a)\n", "if a:\n        d(a)\n        e(a)\n", "for a in b:\n    if a:ˇ\n        c(a)\n"),
+    case("body-below", "go", "for a := range b {\n\tˇ\n\t\tc(a)\n\t}\n}\n", "if a {\n\t\td(a)\n\t\te(a)\n", "for a := range b {\n\tif a {ˇ\n\t\tc(a)\n\t}\n}\n"),
+    case("no-body-below", "python", "if a:\n    ˇ\n    c(a)\n", "if b:\n        d(a)\n    e(a)\n", "if a:\n    if b:\n        d(a)ˇ\n    c(a)\n"),
+    case("rest-of-the-block", "python", "def f(a):\n    ˇ\n\n\ndef g(): ...\n", "for x in a:\n        if x:\n            return False\n\n    return True\n    print(a)\n", "def f(a):\n    for x in a:\n        if x:\n            return False\n\n    return Trueˇ\n\n\ndef g(): ...\n"),
+    case("rest-up-to-what-dedents", "python", "def f(a):\n    ˇ\n\nx = 1\n", "a += 1\n    b(a)\n\ndef g(b):\n    return b\n", "def f(a):\n    a += 1\n    b(a)ˇ\n\nx = 1\n"),
+    case("rest-stands-below", "python", "def f(a):\n    ˇ\n    return c\n", "for x in a:\n        b(x)\n    print(a)\n", "def f(a):\n    for x in a:\n        b(x)ˇ\n    return c\n"),
+    case("branch-below", "python", "n = 0\nˇ\nelif c:\n    c(n)\n", "for x in y:\n    n += x\nif n:\n    b(n)\nprint(n)\n", "n = 0\nfor x in y:\n    n += x\nif n:\n    b(n)ˇ\nelif c:\n    c(n)\n"),
+    case("branch-of-what-stands-above", "python", "if a:\n    b()\n    ˇ\nelse:\n    c()\n", "if d:\n        e()\nf()\n", "if a:\n    b()\n    if d:\n        e()ˇ\nelse:\n    c()\n"),
+    case("words-that-do-not-parse", "python", "x = f(ˇ)\n", "a b", "x = f(aˇ)\n"),
+    case("lines-that-do-not-parse", "typescript", "f();\nˇ\ng();\n", "const a = 1;\nconst = ;\n", "f();\nconst a = 1;ˇ\ng();\n"),
+    case("as-broken-as-before", "python", "x = = 1\ny = ˇ\n", "2", "x = = 1\ny = 2ˇ\n"),
+]  # fmt: skip
+
 MARKS = [
     case("fence-first", "python", "x = ˇ", "```python\n1\n```", "x = ˇ"),
     case("fence-later", "typescript", "ˇ", "f();\n```\nThat calls f.", "f();ˇ"),
@@ -487,6 +501,7 @@ MARKS = [
     + REPEATS_BEFORE
     + INDENTATION
     + BLOCKS
+    + STRUCTURE
     + MARKS,
 )
 @pytest.mark.parametrize("chunk_chars", [1, 5, 1000])
@@ -526,7 +541,7 @@ def test_mixed_file_follows_the_line_above() -> None:
     ("answer", "kept"),
     [
         ("a = 1\n    b = compu", "a = 1"),
-        ("return self.comp", "return self."),
+        ("return self.comp", "return self"),
         ("comp", "comp"),
     ],
 )
@@ -557,3 +572,8 @@ def test_stream_is_ended_early(before: str, answer: str) -> None:
         (index for index, char in enumerate(answer, start=1) if trimmer.feed(char)), None
     )
     assert num_fed is not None and num_fed < len(answer)
+
+
+@pytest.mark.parametrize("text", ["x = f(ˇ)\n", "def f():\n    ˇ\n", "x = [1, ˇ"])
+def test_nothing_is_left_of_what_parses_nowhere(text: str) -> None:
+    assert trimmed(drawn(text), "?? ! ??") is None
