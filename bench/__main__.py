@@ -11,9 +11,7 @@ ratios, not seconds.
 
 import argparse
 import asyncio
-import platform
 from collections.abc import Awaitable, Callable
-from importlib.metadata import version
 
 from bench import (
     agent_overhead,
@@ -25,7 +23,7 @@ from bench import (
     keystroke,
     start_up,
 )
-from composer_inference.hardware import read_hardware
+from bench.measure import print_machine
 
 
 async def _run_kernels() -> None:
@@ -64,12 +62,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, *ON_DEMAND, []], help="which tables")
     chosen = parser.parse_args().parts or list(PARTS)
-    hardware = read_hardware()
-    print(
-        f"{platform.processor() or platform.machine()}, {hardware.num_usable_cores} cores, "
-        f"{hardware.total_memory_bytes / 1e9:.0f} GB, {platform.system()}; Python "
-        f"{platform.python_version()}, pygls {version('pygls')}, xllamacpp {version('xllamacpp')}"
-    )
+    print_machine()
     for name in chosen:
         print(f"\n== {name}", flush=True)
         asyncio.run((PARTS | ON_DEMAND)[name]())

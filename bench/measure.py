@@ -1,10 +1,14 @@
 """Medians, percentiles and tables."""
 
+import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
+
+from composer_inference.hardware import read_hardware
 
 Product = tuple[Callable[[Any], Any], int]
 """A linear map of rows, and the dim of its input."""
@@ -42,3 +46,13 @@ def p90(values: Sequence[float]) -> float:
 
 def row(name: str, *cells: str) -> None:
     print(f"{name:44}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
+
+
+def print_machine() -> None:
+    """What the figures below it were taken on."""
+    hardware = read_hardware()
+    print(
+        f"{platform.processor() or platform.machine()}, {hardware.num_usable_cores} cores, "
+        f"{hardware.total_memory_bytes / 1e9:.0f} GB, {platform.system()}; Python "
+        f"{platform.python_version()}, pygls {version('pygls')}, xllamacpp {version('xllamacpp')}"
+    )

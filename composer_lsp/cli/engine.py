@@ -10,7 +10,7 @@ from composer_inference import environment
 
 _OF_TORCH = {
     **{"model": "auto", "device": "auto", "dtype": "auto", "experts": "auto"},
-    **{"cache_mb": 0, "step_tokens": 0, "max_sequences": 0},
+    **{"cache_mb": 0, "step_tokens": 0, "max_sequences": 0, "draft_model": ""},
 }
 """Options of --backend torch, and what they are where nobody gives them."""
 
@@ -84,6 +84,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="of --backend torch, requests computed together "
         "(default: 0, 8 on a CPU and 64 on a GPU)",
+    )
+    parser.add_argument(
+        "--draft-model",
+        default="",
+        help="of --backend torch, a smaller model with the same vocabulary (a folder, a GGUF file or an "
+        "installed model) that drafts what the larger one verifies, which changes no text "
+        "(default: none)",
     )
     parser.add_argument("--script", type=Path, help="rules of the scripted backend, a JSON file")
     parser.add_argument(
@@ -170,6 +177,7 @@ def run(args: argparse.Namespace) -> int:
                 cache_bytes=args.cache_mb << 20,
                 step_tokens=args.step_tokens,
                 max_sequences=args.max_sequences,
+                draft_model=args.draft_model,
             )
             loader = TorchLoader(
                 args.model, options, threads=args.threads, context_tokens=args.context_tokens

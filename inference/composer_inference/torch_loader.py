@@ -22,6 +22,8 @@ class DecoderOptions:
     cache_bytes: int = 0
     step_tokens: int = 0
     max_sequences: int = 0
+    draft_model: str = ""
+    """A path or an installed model's name; empty: none."""
 
 
 class TorchLoader:
@@ -40,6 +42,7 @@ class TorchLoader:
         self._parallel = ParallelConfig(tp=options.tp, ep=options.ep)
         self._context_tokens = context_tokens
         self._own = _own_path(model)
+        self._draft = self._draft_path(options.draft_model)
         self._name = model if self._own is None else self._own.name.removesuffix(".gguf")
         if self._own is None:
             self._name = self._installed.resolve(model)
@@ -81,9 +84,16 @@ class TorchLoader:
             cache_bytes=self._options.cache_bytes,
             step_tokens=self._options.step_tokens,
             max_sequences=self._options.max_sequences,
+            draft_path=self._draft,
         )
         with LoadGuard(name, config.path).watched():
             return await TorchDecoderBackend.load(config)
+
+    def _draft_path(self, model: str) -> Path | None:
+        """Raises: ModelLoadError for a path that is not there, UnknownModelError for a name."""
+        if not model:
+            return None
+        return _own_path(model) or self._installed.path(self._installed.resolve(model))
 
     def _is_own(self, name: str) -> bool:
         return self._own is not None and name == self._name

@@ -3,7 +3,8 @@
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +77,14 @@ async def http(
 ) -> AsyncIterator[httpx.AsyncClient]:
     monkeypatch.setenv("COMPOSER_DATA_DIR", str(short_dir / "data"))
     monkeypatch.setenv("COMPOSER_RUNTIME_DIR", str(short_dir / "run"))
-    loader = TorchLoader(
-        str(folder), DecoderOptions(device="cpu", dtype="f32"), threads=1, context_tokens=200
-    )
+    async with served(folder) as client:
+        yield client
+
+
+@asynccontextmanager
+async def served(folder: Path, **options: Any) -> AsyncGenerator[httpx.AsyncClient]:
+    chosen = DecoderOptions(device="cpu", dtype="f32", **options)
+    loader = TorchLoader(str(folder), chosen, threads=1, context_tokens=200)
     engine = Engine(loader, on_drain=lambda: None)
     transport = httpx.ASGITransport(create_app(engine, token=None))
     async with httpx.AsyncClient(transport=transport, base_url="http://engine") as client:
@@ -100,6 +106,43 @@ async def test_a_folder_is_served_under_its_name(http: httpx.AsyncClient) -> Non
     assert (await complete(http)).json()["choices"][0]["text"] == choice["text"]
     models = (await http.get("/v1/models")).json()["data"]
     assert [model["id"] for model in models] == ["tiny-llama"]
+
+
+async def test_a_smaller_model_drafts_and_changes_no_text(
+    http: httpx.AsyncClient, folder: Path
+) -> None:
+    asked = {"prompt": "qz", "max_tokens": 60, "ignore_eos": True}
+    plain = (await complete(http, **asked)).json()
+    async with served(folder, draft_model=str(folder)) as drafting:
+        drafted = (await complete(drafting, **asked)).json()
+        entries = await drafting.get("/metrics")
+    assert drafted["choices"][0]["text"] == plain["choices"][0]["text"]
+    assert drafted["timings"]["num_draft_accepted"] > plain["timings"]["num_draft_accepted"]
+    assert weights_bytes(entries.text) == 2 * weights_bytes((await http.get("/metrics")).text)
+
+
+def weights_bytes(metrics: str) -> float:
+    lines = [
+        line for line in metrics.splitlines() if line.startswith("composer_model_weights_bytes")
+    ]
+    return float(lines[0].split()[-1])
+
+
+async def test_a_draft_model_of_another_vocabulary_is_refused(
+    folder: Path, short_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COMPOSER_DATA_DIR", str(short_dir / "data"))
+    other = folder.with_name("other")
+    shutil.copytree(folder, other)
+    vocabulary = json.loads((other / "tokenizer.json").read_text())
+    tokens = vocabulary["model"]["vocab"]
+    first, second = list(tokens)[40:42]
+    tokens[first], tokens[second] = tokens[second], tokens[first]
+    (other / "tokenizer.json").write_text(json.dumps(vocabulary))
+    async with served(folder, draft_model=str(other)) as client:
+        answer = await complete(client)
+    assert answer.status_code == 500
+    assert "other cannot draft for this model: its token" in answer.json()["error"]["message"]
 
 
 async def test_the_same_seed_gives_the_same_text_whatever_else_is_computed(

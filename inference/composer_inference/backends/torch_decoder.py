@@ -13,6 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from composer_inference.backends.base import (
+    BackendError,
     BackendStats,
     Capability,
     GenerateChunk,
@@ -33,6 +34,7 @@ from composer_inference.batching.step import Stepper
 from composer_inference.decoder.config import ConfigReader, MoEConfig
 from composer_inference.decoder.graphs import CudaCapture, DecodeGraphs
 from composer_inference.drafts.drafter import Drafter, Drafts
+from composer_inference.drafts.model import DraftModel, ModelDrafter
 from composer_inference.kv.prefix_cache import PrefixCache
 from composer_inference.sampling.constraint import Constraint, ConstraintFactory
 from composer_inference.sampling.sampler import TokenSampler
@@ -70,6 +72,7 @@ class TorchDecoderBackend:
         if followers is not None:
             followers.begin(num_blocks)
         pool = model.begin(num_blocks)
+        self._draft_model = self._load_draft_model(config, model, num_blocks)
         self._context_tokens = model.context_tokens
         self._cache = PrefixCache(num_blocks=num_blocks, block_size=BLOCK_SIZE)
         self._limits = BatchLimits(
@@ -85,8 +88,30 @@ class TorchDecoderBackend:
         self._loop = DecodeLoop(self.stepper, Batcher(self._cache, self._limits), pace)
         self._weights_bytes = sum(each.weights_bytes for each in loaded)
         self._cache_bytes = pool.num_bytes * config.parallel.num_ranks
+        if self._draft_model is not None:
+            self._weights_bytes += self._draft_model.weights_bytes
+            self._cache_bytes += self._draft_model.pool.num_bytes
         self._has_router = any(
             isinstance(layer.feed_forward, MoEConfig) for layer in decoder.config.layers
+        )
+
+    def _load_draft_model(
+        self, config: TorchDecoderConfig, model: TorchRank, num_blocks: int
+    ) -> DraftModel | None:
+        """Raises: as `DraftModel.load`, and BackendError where the larger model is shared out."""
+        if config.draft_path is None:
+            return None
+        if config.parallel.num_ranks > 1:
+            raise BackendError(
+                "a draft model goes with one process; leave out --tp and --ep, or it"
+            )
+        return DraftModel.load(
+            config.draft_path,
+            self._vocabulary,
+            dtype=model.dtype,
+            device=model.device,
+            num_blocks=num_blocks,
+            block_size=BLOCK_SIZE,
         )
 
     @classmethod
@@ -237,7 +262,10 @@ class TorchDecoderBackend:
     def _drafter(self, request: GenerateRequest, tokens: list[int]) -> Drafter:
         text = request.draft_text
         prediction = () if text is None else self._vocabulary.encode(text, special=False)
-        return Drafts(tokens, prediction)
+        otherwise = None
+        if self._draft_model is not None:
+            otherwise = ModelDrafter(self._draft_model, tokens)
+        return Drafts(tokens, prediction, otherwise)
 
 
 _Deliver = Callable[[GenerateChunk | Exception], None]

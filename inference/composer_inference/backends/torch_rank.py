@@ -51,6 +51,8 @@ class TorchDecoderConfig:
     """Tokens of a step at most, but for drafts; 0: as many as take `pace.STEP_S`."""
     max_sequences: int = 0
     """Requests computed together; 0: 64 on a GPU, 8 on a CPU."""
+    draft_path: Path | None = None
+    """A smaller model with the same vocabulary, which drafts where nothing else does. None: none."""
 
 
 class TorchRank:
@@ -76,7 +78,7 @@ class TorchRank:
         else:
             torch.set_num_threads(max(1, config.threads // num_ranks))
         is_cpu = self.device.type == "cpu"
-        self._dtype = _DTYPES.get(config.dtype) or _best_dtype(self.device)
+        self.dtype = _DTYPES.get(config.dtype) or _best_dtype(self.device)
         # Those that are stored in MXFP8 or MXFP4 stay so.
         may_quantize = not is_cpu and not checkpoint.config.get("quantization_config")
         wants_mxfp8 = config.experts == "mxfp8" or (config.experts == "auto" and may_quantize)
@@ -85,7 +87,7 @@ class TorchRank:
             self._group = RankGroup(meeting_point, rank=rank, num_ranks=num_ranks)
         self.decoder = load_decoder(
             checkpoint,
-            dtype=self._dtype,
+            dtype=self.dtype,
             device=self.device,
             experts="mxfp8" if wants_mxfp8 else None,
             parallel=Parallel(config=config.parallel, rank=rank, group=self._group),
@@ -105,7 +107,7 @@ class TorchRank:
             self.decoder.cache_shapes,
             num_blocks=num_blocks,
             block_size=BLOCK_SIZE,
-            dtype=self._dtype,
+            dtype=self.dtype,
             device=self.device,
         )
         if self._group is not None:
@@ -115,7 +117,7 @@ class TorchRank:
     def _num_blocks(self, config: TorchDecoderConfig) -> int:
         """Raises: BackendError if the memory asked for does not hold one context."""
         shapes, context_tokens = self.decoder.cache_shapes, self.context_tokens
-        block_bytes = KVPool.block_bytes(shapes, block_size=BLOCK_SIZE, dtype=self._dtype)
+        block_bytes = KVPool.block_bytes(shapes, block_size=BLOCK_SIZE, dtype=self.dtype)
         least = -(-context_tokens // BLOCK_SIZE)
         if not config.cache_bytes:
             if self.device.type == "cuda":

@@ -90,6 +90,8 @@ class Sequence:
         if self.lease is not None:
             self.lease.release()
             self.lease = None
+        if self.drafter is not None:
+            self.drafter.release()
         self.num_computed = 0
 
     @property

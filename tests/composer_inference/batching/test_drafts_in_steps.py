@@ -29,6 +29,9 @@ class Oracle:
     def observe(self, token_ids: Sequence[int]) -> None:
         self._at += len(token_ids)
 
+    def release(self) -> None:
+        pass
+
 
 PROMPT = [7, 11, 13, 17, 19]
 

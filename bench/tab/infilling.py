@@ -1,0 +1,132 @@
+"""pass@1 of HumanEval infilling: through the real server as an editor uses it, and by the raw model.
+
+The raw model gets the family's prompt in the order prefix, suffix, middle, decodes 64 tokens greedily and
+stops at its end tokens; what it says is inserted as it is, and for whole lines also up to its first line's
+end. Both ask the same engine.
+"""
+
+import asyncio
+import json
+import os
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import httpx
+
+from bench.engines import real_engine
+from bench.measure import p50, p90, row
+from bench.tab.problems import Kind, Problem
+from bench.tab.programs import passes
+from composer_lsp.completion.templates import find_template
+from tests.support.lsp import Drawn, LspClient, apply_item, start_server
+
+_RAW_TOKENS = 64
+_RAW_PATTERN = "<|fim_prefix|>{}<|fim_suffix|>{}<|fim_middle|>"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shown:
+    """One problem through the server."""
+
+    task_id: str
+    text: str
+    """Empty: nothing was shown."""
+    solution: str
+    has_passed: bool
+    ms: float
+
+
+async def compare(
+    model: str, kind: Kind, problems: Sequence[Problem], *, records: Path | None, raw: bool
+) -> None:
+    """Prints pass@1. `records`: a file for one JSON object a problem. `raw`: whether the raw model is
+    asked too."""
+    with tempfile.TemporaryDirectory(prefix="c-") as name:
+        async with real_engine(Path(name), model) as engine, _server(Path(name), model) as client:
+            shown: list[Shown] = []
+            uncut: list[bool] = []
+            first_lines: list[bool] = []
+            for number, problem in enumerate(problems):
+                shown.append(await _through_server(client, problem, number))
+                if raw:
+                    said = await _raw(engine, model, problem)
+                    uncut.append(passes(_program(problem, said)))
+                    line = said.lstrip("\n").partition("\n")[0] + "\n"
+                    first_lines.append(passes(_program(problem, line)))
+    _write(shown, records)
+    _print(f"{model}, {kind}", shown, uncut, first_lines)
+
+
+def _write(shown: Sequence[Shown], path: Path | None) -> None:
+    if path is not None:
+        path.write_text("".join(json.dumps(asdict(each)) + "\n" for each in shown))
+
+
+def _print(
+    name: str, shown: Sequence[Shown], uncut: Sequence[bool], first_lines: Sequence[bool]
+) -> None:
+    ms = [each.ms for each in shown]
+    row(f"{name}, {len(shown)} problems", "pass@1", "shown", "p50 ms", "p90 ms")
+    row(
+        "  through the server",
+        f"{_share([each.has_passed for each in shown]):.3f}",
+        f"{_share([bool(each.text) for each in shown]):.2f}",
+        f"{p50(ms):.0f}",
+        f"{p90(ms):.0f}",
+    )
+    if uncut:
+        row("  the raw model", f"{_share(uncut):.3f}")
+        row("  the raw model, its first line", f"{_share(first_lines):.3f}")
+
+
+def _share(which: Sequence[bool]) -> float:
+    return sum(which) / len(which)
+
+
+@asynccontextmanager
+async def _server(folder: Path, model: str) -> AsyncGenerator[LspClient]:
+    env = {"COMPOSER_DATA_DIR": os.environ.get("COMPOSER_DATA_DIR", "")}  # The user's models.
+    async with start_server(folder, env=env) as client:
+        await client.initialize(initializationOptions={"tab": {"debounceMs": 0, "model": model}})
+        yield client
+
+
+async def _through_server(client: LspClient, problem: Problem, number: int) -> Shown:
+    uri = f"untitled:problem_{number}.py"
+    document = problem.document
+    client.open(uri, document)
+    position = Drawn(document, len(problem.before)).position()
+    started = time.perf_counter()
+    items = await client.inline_completion(uri, position) or []
+    elapsed = 1000 * (time.perf_counter() - started)
+    client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+    filled = apply_item(document, items[0]) if items else document
+    has_passed = await asyncio.to_thread(passes, f"{filled}\n{problem.check}")
+    return Shown(
+        task_id=problem.task_id,
+        text=items[0]["insertText"] if items else "",
+        solution=problem.solution,
+        has_passed=has_passed,
+        ms=elapsed,
+    )
+
+
+async def _raw(engine: httpx.AsyncClient, model: str, problem: Problem) -> str:
+    body = {
+        "model": model,
+        "prompt": _RAW_PATTERN.format(problem.before, problem.after),
+        "max_tokens": _RAW_TOKENS,
+        "temperature": 0,
+        "stop": find_template("auto", model).sentinels[:4],
+    }
+    answer = await engine.post("/v1/completions", json=body)
+    answer.raise_for_status()
+    return answer.json()["choices"][0]["text"]
+
+
+def _program(problem: Problem, middle: str) -> str:
+    return f"{problem.before}{middle}{problem.after}\n{problem.check}"
