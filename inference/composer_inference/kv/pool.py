@@ -78,10 +78,14 @@ class KVPool:
         return self.read_slots(layer, self.slots(blocks, num_tokens, first=first))
 
     def read_slots(
-        self, layer: int, slots: slice | Int64[Tensor, "*lengths"]
-    ) -> tuple[Float[Tensor, "*lengths H K"], Float[Tensor, "*lengths H V"]]:
+        self, layer: int, slots: slice | Int64[Tensor, " L"]
+    ) -> tuple[Float[Tensor, "L H K"], Float[Tensor, "L H V"]]:
         """A view of a slice, which is valid until the next write; else a copy."""
-        return self._keys[layer][slots], self._values[layer][slots]
+        keys_SHK, values_SHV = self._keys[layer], self._values[layer]
+        if isinstance(slots, slice):
+            return keys_SHK[slots], values_SHV[slots]
+        # Indexing by a tensor takes four times as long on a CPU.
+        return keys_SHK.index_select(0, slots), values_SHV.index_select(0, slots)
 
     def slots(self, blocks: Sequence[int], num_tokens: int, *, first: int = 0) -> slice | Tensor:
         """Where a sequence's tokens lie from `first` on, to `num_tokens`, in every layer: a slice
