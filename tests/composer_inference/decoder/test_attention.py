@@ -11,6 +11,7 @@ from composer_inference.decoder.attention import rule as rule_module
 from composer_inference.decoder.attention.paged import PagedAttention
 from composer_inference.decoder.attention.rule import AttentionRule
 from composer_inference.decoder.batch import Batch, Span
+from composer_inference.decoder.layers.packed import can_pack
 from composer_inference.kv.pool import CacheShape, KVPool
 from composer_kernels.target_info import INTERPRETER
 
@@ -123,6 +124,30 @@ def test_sinks_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("sinks", "sinks and window"):
         out = sequences.attend(RULES[name], by_table=False)
         torch.testing.assert_close(out, sequences.expected(RULES[name]), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["causal", "window", "window past the text"])
+@pytest.mark.parametrize("max_scores", [1, 200, 1 << 21])
+def test_products_attend_as_the_formula(
+    name: str, max_scores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In f32, where the rounding hides nothing."""
+    monkeypatch.setattr(rule_module, "_is_faster_by_products", lambda _: True)
+    monkeypatch.setattr(rule_module, "_MAX_PRODUCT_SCORES", max_scores)
+    for latent in (False, True):
+        sequences = Sequences([(5, 9), (0, 7), (11, 2)], latent=latent, shuffled=False)
+        out = sequences.attend(RULES[name], by_table=False)
+        expected = sequences.expected(RULES[name])
+        torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.skipif(not can_pack(torch.bfloat16, CPU), reason="the processor has no bf16 products")
+def test_short_parts_of_prompts_in_bf16_are_products() -> None:
+    faster = rule_module._is_faster_by_products
+    shape = (1, NUM_HEADS, 8, KEY_DIM)
+    assert faster(torch.zeros(shape, dtype=torch.bfloat16))
+    assert not faster(torch.zeros(shape))
+    assert not faster(torch.zeros(shape, dtype=torch.bfloat16)[:, :, :7])
 
 
 def test_a_prompt_and_nothing_cached_keep_their_gradient_beside_a_table() -> None:

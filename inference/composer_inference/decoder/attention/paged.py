@@ -63,7 +63,7 @@ def _parts(
         if in_table:
             yield TableAttention.of(tuple(run), pool, device)
         else:
-            yield from (SpanAttention(span, pool, device) for span in run)
+            yield from (SpanAttention(span, pool) for span in run)
 
 
 def _is_short(span: Span) -> bool:

@@ -4,11 +4,10 @@ Dimensions: M new tokens of the sequence, L tokens that they see, N query heads,
 dims of a key and a value.
 """
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from composer_inference.decoder.attention.rule import AttentionRule, attend
+from composer_inference.decoder.attention.rule import AttentionRule, attend, causal_mask
 from composer_inference.decoder.batch import Span
 from composer_inference.kv.pool import KVPool
 
@@ -16,11 +15,10 @@ from composer_inference.kv.pool import KVPool
 class SpanAttention:
     """Of one step: what its layers share is made once."""
 
-    def __init__(self, span: Span, pool: KVPool, device: torch.device) -> None:
+    def __init__(self, span: Span, pool: KVPool) -> None:
         self.num_rows = len(span.token_ids)
         self._span = span
         self._pool = pool
-        self._device = device
         self._slots: dict[int, slice | Tensor] = {}
         self._masks: dict[int | None, Tensor] = {}
 
@@ -41,7 +39,7 @@ class SpanAttention:
             k_LHK, v_LHV = self._pool.read_slots(layer, self._slots_from(rule))
         keys_HLK = k_LHK.transpose(0, 1)[None]
         values_HLV = keys_HLK if v_MHV is None or v_LHV is None else v_LHV.transpose(0, 1)[None]
-        mask = self._mask(rule.window)
+        mask = self._mask(rule.window, q_MNK)
         out = attend(
             q_MNK.transpose(0, 1)[None],
             keys_HLK,
@@ -59,7 +57,7 @@ class SpanAttention:
             self._slots[first] = self._pool.slots(span.blocks, span.num_tokens, first=first)
         return self._slots[first]
 
-    def _mask(self, window: int | None) -> Tensor | None:
+    def _mask(self, window: int | None, q_MNK: Tensor) -> Tensor | None:
         """[M, L]; None where plain causal attention is the same."""
         span = self._span
         cut = window is not None and span.num_tokens > window
@@ -67,8 +65,6 @@ class SpanAttention:
             return None
         if window not in self._masks:
             first = 0 if window is None else max(0, span.num_cached + 1 - window)
-            num_before = span.num_cached - first
-            shape = (self.num_rows, num_before + self.num_rows)
-            mask = torch.ones(shape, dtype=torch.bool, device=self._device).tril_(num_before)
-            self._masks[window] = mask if window is None else mask.triu_(num_before + 1 - window)
+            num_keys = span.num_tokens - first
+            self._masks[window] = causal_mask(self.num_rows, num_keys, like=q_MNK, window=window)
         return self._masks[window]
