@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 # Tests that launch kernels; the others would prove the same thing twice.
 INTERPRETED := activation decode experts grouped_gemm grouped_wgrad mxfp4 mxfp8 routing training
 
-.PHONY: help run test test-triton test-editors editors other-editors soak check format docs bench agent-demo vscode neovim clean
+.PHONY: help run test test-triton test-editors editors other-editors soak check format docs bench bench-tab agent-demo vscode neovim clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -66,6 +66,12 @@ docs: $(VENV)/.dev  ## Regenerate the tables and the editors' settings schema
 
 bench: $(VENV)/.dev  ## Start-up, memory, latency, throughput, against named peers
 	$(BIN)/python -m bench
+
+bench-tab: $(VENV)/.dev  ## What Tab completes rightly, beside the raw model: an hour
+	$(BIN)/composer-lsp model pull qwen2.5-coder-0.5b
+	$(BIN)/composer-lsp model pull qwen2.5-coder-1.5b
+	$(BIN)/python -m bench.tab infilling
+	$(BIN)/python -m bench.tab judge
 
 agent-demo: $(VENV)/.dev  ## Four requests to the agent on a real package, by the model of 1.5 billion parameters
 	$(BIN)/composer-lsp model pull qwen2.5-coder-1.5b

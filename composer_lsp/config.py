@@ -39,6 +39,8 @@ class TabSettings(RoleSettings):
     """Longest suggestion, in tokens."""
     context_tokens: int = 1536
     """Prompt budget around the cursor, in tokens: two thirds before it, one third after it."""
+    min_score: float = 0.5
+    """How likely a suggestion has to be the wanted one to be shown unasked, from 0 to 1, by what the model said of its tokens. 0 shows all. Only the engine on this machine tells."""
     debounce_ms: int = 20
     """Shortest wait after a keystroke, in milliseconds; it grows with fast typing to at most ten times this. Explicit requests never wait."""
     disabled_languages: tuple[str, ...] = ()

@@ -91,7 +91,9 @@ def _share(which: Sequence[bool]) -> float:
 async def _server(folder: Path, model: str) -> AsyncGenerator[LspClient]:
     env = {"COMPOSER_DATA_DIR": os.environ.get("COMPOSER_DATA_DIR", "")}  # The user's models.
     async with start_server(folder, env=env) as client:
-        await client.initialize(initializationOptions={"tab": {"debounceMs": 0, "model": model}})
+        await client.initialize(
+            initializationOptions={"tab": {"debounceMs": 0, "model": model, "minScore": 0}}
+        )
         yield client
 
 

@@ -74,7 +74,7 @@ def is_above_body(line: str, below: str, indent: IndentStyle) -> bool:
 
 def end_above_body(lines: Sequence[str], below: str, *, indent: IndentStyle) -> int | None:
     """How many of the lines stand above the body that follows the cursor already: up to the one that
-    opens its block. None when they open none, or none deeper than they are follows.
+    opens its block. None when they open none that deep.
 
     `lines[0]` is completed with the cursor's line; `below` is the next line of the document.
     """
@@ -83,7 +83,7 @@ def end_above_body(lines: Sequence[str], below: str, *, indent: IndentStyle) -> 
         columns = indent.columns(line)
         if line.strip() and columns >= depth:
             return None
-        if opens_block(line) and indent.columns(following) > columns and following.strip():
+        if opens_block(line) and following.strip() and indent.columns(following) >= depth:
             return index + 1
     return None
 

@@ -7,7 +7,9 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
+from composer_lsp.completion import judge
 from composer_lsp.completion.filters import document_path
 from composer_lsp.completion.prompt import PromptWindow
 from composer_lsp.completion.request import CompletionRequest, Suggestion
@@ -80,39 +82,45 @@ class Generation:
 
     async def _answers(self, prompt: FimPrompt, *, seed: int | None) -> list[Suggestion]:
         """One answer, none if nothing of it is worth showing."""
-        trimmer = self._trimmer()
+        with self._timed("prompt"):
+            trimmer = Trimmer(self._around)
         timings = dict(self._timings)
         last = await self._stream(prompt, trimmer, seed, timings)
         trim_started = time.perf_counter()
         text = trimmer.finish(last.finish_reason or "stop")
+        score = judge.score(text or "", last.tokens)
         timings["trim"] += ms_since(trim_started)
         timings["total"] = ms_since(self.started)
-        if text is None:
+        if text is None or self._is_doubtful(score):
             return []
         tokens = {name: int(last.timings[name]) for name in _TOKEN_COUNTS if name in last.timings}
-        return [replace(suggestion_at(self.request, text, timings), tokens=tokens)]
+        return [replace(suggestion_at(self.request, text, timings), tokens=tokens, score=score)]
 
-    def _trimmer(self) -> Trimmer:
-        with self._timed("prompt"):
-            return Trimmer(
-                Surroundings.of(
-                    self.request.document.text,
-                    self.request.offset,
-                    language_id=self.request.document.language_id,
-                    num_indent_spaces=self.request.num_indent_spaces,
-                )
-            )
+    def _is_doubtful(self, score: float | None) -> bool:
+        """Who asks wants to see what there is."""
+        is_automatic = self.request.trigger == "automatic"
+        return is_automatic and score is not None and score < self.settings.min_score
+
+    @cached_property
+    def _around(self) -> Surroundings:
+        return Surroundings.of(
+            self.request.document.text,
+            self.request.offset,
+            language_id=self.request.document.language_id,
+            num_indent_spaces=self.request.num_indent_spaces,
+        )
 
     async def _stream(
         self, prompt: FimPrompt, trimmer: Trimmer, seed: int | None, timings: dict[str, float]
     ) -> TabChunk:
         """Feed the answer to the trimmer until either has enough; return its last chunk, with what
-        the engine reported in all."""
+        the engine reported and the tokens in all."""
         asked = time.perf_counter()
         first_ms: float | None = None
         trim_s = 0.0
         chunk = TabChunk()
         reported: dict[str, float] = {}
+        tokens: list[tuple[str, float]] = []
         stream = self.engine.complete(
             prompt,
             max_tokens=self.settings.max_tokens,
@@ -123,6 +131,7 @@ class Generation:
         async with aclosing(stream):
             async for chunk in stream:
                 reported |= chunk.timings
+                tokens += chunk.tokens
                 if first_ms is None and chunk.text:
                     first_ms = ms_since(asked)
                 trim_started = time.perf_counter()
@@ -143,7 +152,7 @@ class Generation:
             "decode": decode_ms,
             "trim": trim_s * 1000,
         }
-        return replace(chunk, timings=reported)
+        return replace(chunk, timings=reported, tokens=tuple(tokens))
 
     @contextmanager
     def _timed(self, stage: str) -> Generator[None]:

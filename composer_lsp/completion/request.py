@@ -42,6 +42,8 @@ class Suggestion:
     timings: Mapping[str, float] = field(default_factory=dict[str, float])
     """Milliseconds of each stage: debounce, prompt, queue, prefill, first_token, decode, trim,
     total. A suggestion from memory has `total` alone."""
+    score: float | None = None
+    """How likely it is what is wanted, from 0 to 1; None where the engine gives nothing to tell by."""
     tokens: Mapping[str, int] = field(default_factory=dict[str, int])
     """What the engine says it did: `num_cached_tokens` and `num_prefill_tokens` of the prompt, and
     `num_decoded_tokens`. Empty where it says nothing, as when its answer was cut short."""

@@ -14,6 +14,8 @@ class TabChunk:
 
     text: str = ""
     finish_reason: FinishReason | None = None
+    tokens: tuple[tuple[str, float], ...] = ()
+    """The text's tokens with the model's own log-probabilities, where the engine gives them."""
     timings: Mapping[str, float] = field(default_factory=dict[str, float])
     """What the engine reports of its own stages, on the last chunk and, as far as it is known by
     then, on others: `queue_ms`, `prefill_ms`, `decode_ms`, `num_cached_tokens`,

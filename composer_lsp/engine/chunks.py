@@ -24,6 +24,7 @@ def chunk_of(event: dict[str, Any]) -> TabChunk:
     return TabChunk(
         text=_text(choice.get("text", event.get("content"))),
         finish_reason=_finish_reason(choice, event),
+        tokens=tuple(tokens_of(event)),
         timings=_known_timings(_object(event.get("timings"))),
     )
 

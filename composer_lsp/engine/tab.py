@@ -47,6 +47,8 @@ async def stream_completion(
     Raises: EngineError, UnknownTemplateError.
     """
     sampling: dict[str, Any] = {"model": model, "temperature": 0, "stop": list(stop)[:_MAX_STOPS]}
+    if forcing is Forcing.GRAMMAR:  # Hosted servers may refuse to.
+        sampling |= {"logprobs": 1}
     if seed is not None:
         sampling |= {"temperature": _TEMPERATURE, "seed": seed}
     for window in (prompt, halved(prompt)):
@@ -113,7 +115,7 @@ async def _healed(
             "max_tokens": sampling["max_tokens"] + -(-len(rendered.starts_with) // CHARS_PER_TOKEN),
         }
         if forcing is Forcing.GRAMMAR:
-            body |= {"grammar": beginning_with(rendered.starts_with), "logprobs": 1}
+            body |= {"grammar": beginning_with(rendered.starts_with)}
         chunks = behind_held_text(client.events("completions", body), rendered.starts_with)
     try:
         async with aclosing(chunks):

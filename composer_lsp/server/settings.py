@@ -21,6 +21,7 @@ SECTION = "composer"
 _RANGES = {
     "max_tokens": (1, 4096),
     "context_tokens": (64, 1 << 20),
+    "min_score": (0, 1),
     "debounce_ms": (0, 60_000),
     "temperature": (0, 2),
     "command_timeout_s": (1, 86_400),

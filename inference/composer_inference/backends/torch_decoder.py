@@ -26,6 +26,7 @@ from composer_inference.backends.base import (
 )
 from composer_inference.backends.torch_rank import BLOCK_SIZE, TorchDecoderConfig, TorchRank, follow
 from composer_inference.batching.batcher import Batcher, BatchLimits
+from composer_inference.batching.draft_model import DraftModel, ModelDrafter
 from composer_inference.batching.followers import Followers
 from composer_inference.batching.loop import DecodeLoop
 from composer_inference.batching.pace import FixedPace, Pace
@@ -34,7 +35,6 @@ from composer_inference.batching.step import Stepper
 from composer_inference.decoder.config import ConfigReader, MoEConfig
 from composer_inference.decoder.graphs import CudaCapture, DecodeGraphs
 from composer_inference.drafts.drafter import Drafter, Drafts
-from composer_inference.drafts.model import DraftModel, ModelDrafter
 from composer_inference.kv.prefix_cache import PrefixCache
 from composer_inference.sampling.constraint import Constraint, ConstraintFactory
 from composer_inference.sampling.sampler import TokenSampler

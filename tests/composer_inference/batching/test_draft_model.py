@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from composer_inference.batching.draft_model import DraftModel, ModelDrafter
+from composer_inference.batching.pace import FixedPace
 from composer_inference.decoder.model import Decoder
 from composer_inference.drafts.drafter import Drafts
-from composer_inference.drafts.model import DraftModel, ModelDrafter
 from tests.composer_inference.batching.tiny import (
     ByteVocabulary,
     Machine,
@@ -22,7 +23,9 @@ PROMPT = [7, 11, 13, 17, 19]
 
 
 def draft_model(decoder: Decoder, *, num_blocks: int = 64) -> DraftModel:
-    return DraftModel(decoder, pool_of(decoder, num_blocks), ByteVocabulary())
+    """Never in a hurry."""
+    pool = pool_of(decoder, num_blocks)
+    return DraftModel(decoder, pool, ByteVocabulary(), draft_s=float("inf"))
 
 
 def decoded(
@@ -82,9 +85,10 @@ def test_what_it_computed_of_a_prompt_is_shared() -> None:
     assert model.cache.num_cached >= len(prompt) // model.pool.block_size
 
 
-def test_a_long_text_is_caught_up_with_over_several_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("composer_inference.drafts.model._CATCH_UP_TOKENS", 8)
-    drafter = ModelDrafter(draft_model(sure(tiny_decoder())), list(range(30)))
+def test_a_long_text_is_caught_up_with_over_several_steps() -> None:
+    model = draft_model(sure(tiny_decoder()))
+    model.pace = FixedPace(8)
+    drafter = ModelDrafter(model, list(range(30)))
     proposed = [bool(drafter.propose(4)) for _ in range(4)]
     assert proposed == [False, False, False, True]
 
@@ -95,6 +99,12 @@ def test_nothing_is_drafted_where_its_memory_is_full() -> None:
     drafted, _ = decoded(decoder, model)
     assert drafted.token_ids == decoded(decoder, None)[0].token_ids
     check_free(model)
+
+
+def test_a_draft_ends_when_others_have_waited_long_enough() -> None:
+    model = draft_model(sure(tiny_decoder()))
+    model.draft_s = 0.0
+    assert len(ModelDrafter(model, PROMPT).propose(4)) == 1
 
 
 def test_nothing_is_drafted_beyond_its_positions() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from composer_lsp.completion.completer import Completer
-from composer_lsp.completion.request import CompletionRequest, Suggestion
+from composer_lsp.completion.request import CompletionRequest, Suggestion, Trigger
 from composer_lsp.completion.tab_engine import TabChunk, TabEngineError
 from composer_lsp.completion.templates import FimPrompt
 from composer_lsp.config import TabSettings
@@ -38,6 +38,8 @@ class FakeEngine:
         self.error: Exception | None = None
         self.num_chunks = 0
         self.first_timings: dict[str, float] = {}
+        self.logprob: float | None = None
+        """Of each word."""
 
     async def complete(
         self,
@@ -67,7 +69,8 @@ class FakeEngine:
                 if self.error is not None:
                     raise self.error
                 self.num_chunks += 1
-                yield TabChunk(text=word + " ", timings=self.first_timings)
+                tokens = () if self.logprob is None else ((word, self.logprob),)
+                yield TabChunk(text=word + " ", timings=self.first_timings, tokens=tokens)
             yield TabChunk(
                 finish_reason="stop", timings={"queue_ms": 1, "prefill_ms": 2, "decode_ms": 3}
             )
@@ -113,6 +116,28 @@ async def test_suggestion_with_every_stage_timed() -> None:
     }
     assert suggestion.timings["prefill"] == 2
     assert engine.prompts == [FimPrompt(prefix="x = ", suffix="\n", path="w/a.py")]
+
+
+@pytest.mark.parametrize(
+    ("logprob", "trigger", "min_score", "shown"),
+    [
+        (-0.1, "automatic", 0.5, True),
+        (-5.0, "automatic", 0.5, False),
+        (-5.0, "automatic", 0.0, True),
+        (-5.0, "invoked", 0.5, True),
+        (None, "automatic", 1.0, True),
+    ],
+)
+async def test_what_the_model_doubts_is_shown_to_who_asks(
+    logprob: float | None, trigger: Trigger, min_score: float, shown: bool
+) -> None:
+    engine = FakeEngine("1", "2", "3", "4")
+    engine.logprob = logprob
+    request = replace(request_at("x = ˇ\n"), trigger=trigger)
+    tab = completer(engine, min_score=min_score)
+    suggestions = await tab.complete(request)
+    assert bool(suggestions) == shown
+    assert all((each.score is None) == (logprob is None) for each in suggestions)
 
 
 async def test_nothing_useful_is_none() -> None:

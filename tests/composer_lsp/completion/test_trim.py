@@ -469,6 +469,7 @@ BLOCKS = [
 STRUCTURE = [
     case("body-below", "python", "for a in b:\n    ˇ\n        c(a)\n", "if a:\n        d(a)\n        e(a)\n", "for a in b:\n    if a:ˇ\n        c(a)\n"),
     case("body-below", "go", "for a := range b {\n\tˇ\n\t\tc(a)\n\t}\n}\n", "if a {\n\t\td(a)\n\t\te(a)\n", "for a := range b {\n\tif a {ˇ\n\t\tc(a)\n\t}\n}\n"),
+    case("body-below-two-heads", "python", "n = 0\nˇ\n        c(a)\n", "for a in b:\n    if a:\n        d(a)\n", "n = 0\nfor a in b:\n    if a:ˇ\n        c(a)\n"),
     case("no-body-below", "python", "if a:\n    ˇ\n    c(a)\n", "if b:\n        d(a)\n    e(a)\n", "if a:\n    if b:\n        d(a)ˇ\n    c(a)\n"),
     case("rest-of-the-block", "python", "def f(a):\n    ˇ\n\n\ndef g(): ...\n", "for x in a:\n        if x:\n            return False\n\n    return True\n    print(a)\n", "def f(a):\n    for x in a:\n        if x:\n            return False\n\n    return Trueˇ\n\n\ndef g(): ...\n"),
     case("rest-up-to-what-dedents", "python", "def f(a):\n    ˇ\n\nx = 1\n", "a += 1\n    b(a)\n\ndef g(b):\n    return b\n", "def f(a):\n    a += 1\n    b(a)ˇ\n\nx = 1\n"),

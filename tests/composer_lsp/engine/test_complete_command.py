@@ -18,7 +18,7 @@ from composer_lsp.engine.launcher import Launcher
 @pytest.fixture
 def source(homes: Path, script: Path) -> Iterator[Path]:
     """A file, and a scripted engine that answers 42, or three words behind `quick`."""
-    path = homes / "a.py"
+    path = homes / "a.txt"
     path.write_text("quick = \nnothing = \r\nμ = ")
     arguments = ("--backend=scripted", f"--script={script}")
     asyncio.run(Launcher(EngineSettings, arguments=arguments).ensure())

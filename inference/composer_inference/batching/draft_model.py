@@ -5,12 +5,14 @@ Everything here belongs to the loop's thread.
 """
 
 import logging
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from composer_inference.backends.base import BackendError
+from composer_inference.batching.pace import STEP_S, Pace
 from composer_inference.decoder.batch import Batch, Span
 from composer_inference.decoder.config import ConfigReader
 from composer_inference.decoder.model import Decoder
@@ -26,21 +28,31 @@ _FIRST_TOKENS = 4
 _MAX_TOKENS = 12
 _LEAST_PROBABILITY = 0.4
 """Of a token by the smaller model, for it and what follows to be worth verifying."""
-_CATCH_UP_TOKENS = 256
-"""Of a text that is computed between two steps, so that a long one does not hold up other requests."""
+_FIRST_CATCH_UP_TOKENS = 64
 
 
 class DraftModel:
     """The smaller decoder with its own memory, for all requests."""
 
-    def __init__(self, decoder: Decoder, pool: KVPool, vocabulary: Vocabulary) -> None:
-        """`vocabulary`: the larger model's."""
+    def __init__(
+        self,
+        decoder: Decoder,
+        pool: KVPool,
+        vocabulary: Vocabulary,
+        *,
+        draft_s: float = STEP_S,
+    ) -> None:
+        """`vocabulary`: the larger model's. `draft_s`: after which a draft ends, because other requests
+        wait for it."""
         self.decoder = decoder
         self.pool = pool
         self.cache = PrefixCache(num_blocks=pool.num_blocks, block_size=pool.block_size)
         self.eos_ids = frozenset(vocabulary.eos_ids)
         self.num_tokens = min(vocabulary.size, decoder.config.vocab_size)
         """Ids that both models have."""
+        self.draft_s = draft_s
+        self.pace = Pace(_FIRST_CATCH_UP_TOKENS)
+        """Of texts that the model catches up with, between two steps of the larger one."""
         self.is_broken = False
 
     @classmethod
@@ -139,18 +151,19 @@ class ModelDrafter:
             self._num_computed = self._lease.num_cached
         lease = self._lease
         lease.reserve(len(tokens) + max_tokens)
-        end = min(len(tokens), self._num_computed + _CATCH_UP_TOKENS)
-        token_id, probability = model.best(
-            tokens[self._num_computed : end], self._num_computed, lease
-        )
+        began = time.monotonic()
+        end = min(len(tokens), self._num_computed + model.pace.num_tokens)
+        new_ids = tokens[self._num_computed : end]
+        token_id, probability = model.best(new_ids, self._num_computed, lease)
         self._num_computed = end
+        model.pace.observe(len(new_ids), time.monotonic() - began)
         lease.commit(tokens[:end])
         if end < len(tokens):
             return []
         draft: list[int] = []
         while probability >= _LEAST_PROBABILITY and token_id not in model.eos_ids:
             draft.append(token_id)
-            if len(draft) == max_tokens:
+            if len(draft) == max_tokens or time.monotonic() - began > model.draft_s:
                 break
             token_id, probability = model.best([token_id], self._num_computed, lease)
             self._num_computed += 1
