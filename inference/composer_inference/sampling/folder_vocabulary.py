@@ -63,7 +63,7 @@ def read_folder_vocabulary(folder: Path, *, num_embeddings: int) -> TokenTable:
         if token.special and token.content not in SHOWN_CONTROL
     }
     tokens = _token_bytes(
-        path, description, ids, {id_: each.content for id_, each in added.items()}
+        path, description, tokenizer, {id_: each.content for id_, each in added.items()}
     )
     for token_id in control:
         tokens[token_id] = b""
@@ -113,11 +113,18 @@ def _tokenizer(path: Path, description: _Json) -> Tokenizer:
 
 
 def _token_bytes(
-    path: Path, description: _Json, ids: Mapping[str, int], added: Mapping[int, str]
+    path: Path, description: _Json, tokenizer: Tokenizer, added: Mapping[int, str]
 ) -> list[bytes]:
+    ids = tokenizer.get_vocab(with_added_tokens=True)
     decoders = set(_types(description.get("decoder")))
     tokens = [b""] * (max(ids.values(), default=-1) + 1)
     if "ByteLevel" in decoders:
+        model = type(tokenizer.model).__name__
+        if model != "BPE":
+            raise CheckpointError(
+                f"{path} has a {model} model under the decoder ByteLevel, which goes with BPE alone; "
+                "take the tokenizer.json that the model was published with"
+            )
         for token, token_id in ids.items():
             tokens[token_id] = byte_level_bytes(token)
     elif decoders & _SENTENCE_PIECE:
@@ -155,7 +162,7 @@ def _configured_ends(folder: Path, num_ids: int) -> Iterator[int]:
         for end in ends:
             if end is None:
                 continue
-            if not isinstance(end, int) or not 0 <= end < num_ids:
+            if type(end) is not int or not 0 <= end < num_ids:
                 raise CheckpointError(
                     f"{folder / name} has eos_token_id {end!r}, and the tokenizer ids below {num_ids}"
                 )

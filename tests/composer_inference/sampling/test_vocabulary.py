@@ -229,12 +229,31 @@ def other_kind(folder: Path) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), "decoder": decoder}))
 
 
+def unigram(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    model = {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["\u2581a", -1.0]]}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model": model}))
+
+
+def word_pieces(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    model = {
+        **{"type": "WordPiece", "unk_token": "<unk>", "continuing_subword_prefix": "##"},
+        **{"max_input_chars_per_word": 100, "vocab": {"<unk>": 0, "##a": 1}},
+    }
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model": model}))
+
+
 def no_model(folder: Path) -> None:
     (folder / "tokenizer.json").write_text('{"model": 1, "added_tokens": [3]}')
 
 
 def wrong_end(folder: Path) -> None:
     (folder / "generation_config.json").write_text('{"eos_token_id": [1, 99999]}')
+
+
+def true_end(folder: Path) -> None:
+    (folder / "config.json").write_text('{"eos_token_id": true}')
 
 
 def broken_config(folder: Path) -> None:
@@ -248,8 +267,11 @@ def broken_config(folder: Path) -> None:
         (cut_short, 512, r"tokenizer\.json is no JSON"),
         (remove, 512, r"tokenizer\.json is missing"),
         (other_kind, 512, r"tokenizer\.json has the decoder WordPiece"),
+        (unigram, 512, r"tokenizer\.json has a Unigram model under the decoder ByteLevel"),
+        (word_pieces, 512, r"tokenizer\.json has a WordPiece model under the decoder ByteLevel"),
         (no_model, 512, r"tokenizer\.json cannot be read as a tokenizer"),
         (wrong_end, 512, r"generation_config\.json has eos_token_id 99999"),
+        (true_end, 512, r"config\.json has eos_token_id True"),
         (broken_config, 512, r"tokenizer_config\.json is no JSON"),
     ],
 )
