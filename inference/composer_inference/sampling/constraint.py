@@ -1,7 +1,6 @@
 """Which tokens may come next, so that the whole text is of a JSON schema or a grammar.
 
-llguidance reads the text so far and says which tokens can follow. Dimensions: V the vocabulary, W its
-32-bit words.
+llguidance reads the text so far and says which tokens can follow. Dimension V: the vocabulary.
 """
 
 import json
@@ -12,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float32, Int32
+from jaxtyping import Bool
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 from numpy.typing import NDArray
 from torch import Tensor
@@ -58,10 +57,6 @@ class Constraint(Protocol):
         """
         ...
 
-    def rollback(self, num_tokens: int) -> None:
-        """Takes back the last tokens."""
-        ...
-
 
 class GrammarConstraint:
     """A `Constraint` of one request."""
@@ -70,44 +65,30 @@ class GrammarConstraint:
         self._matcher = matcher
         self._eos_ids = eos_ids
         self._vocab_size = vocab_size
-        self._num_ends = 0
-        """Tokens that end the text, taken so far; llguidance takes none behind a whole text."""
+        self._has_ended = False
+        """Whether a token that ends the text was taken; llguidance takes none behind a whole text."""
 
     @property
     def is_complete(self) -> bool:
         stopped = self._matcher.is_stopped() and self._matcher.is_accepting()
-        return self._num_ends > 0 or (stopped and not self._matcher.is_error())
+        return self._has_ended or (stopped and not self._matcher.is_error())
 
     def mask(self) -> Bool[Tensor, " V"]:
         bits = np.frombuffer(self._bits(), dtype=np.uint8)
         allowed = np.unpackbits(bits, count=self._vocab_size, bitorder="little")
         return _tensor(allowed).view(torch.bool)
 
-    def bitmask(self) -> Int32[Tensor, " W"]:
-        """The mask with a bit a token, the lowest first, on the CPU; for `masked`.
-
-        Raises: RejectedRequestError as `mask`.
-        """
-        return _tensor(np.frombuffer(self._bits(), dtype=np.int32).copy())
-
     def advance(self, token_id: int) -> None:
         if token_id in self._eos_ids:
-            assert self._num_ends or self._matcher.is_accepting(), "the text may not end here"
-            self._num_ends += 1
+            assert self._has_ended or self._matcher.is_accepting(), "the text may not end here"
+            self._has_ended = True
             return
-        is_taken = not self._num_ends and self._matcher.try_consume_tokens([token_id]) == 1
+        is_taken = not self._has_ended and self._matcher.try_consume_tokens([token_id]) == 1
         _check(self._matcher)
         assert is_taken, f"token {token_id} is not allowed here"
 
-    def rollback(self, num_tokens: int) -> None:
-        num_ends = min(num_tokens, self._num_ends)
-        self._num_ends -= num_ends
-        if num_tokens > num_ends:
-            is_done = self._matcher.rollback(num_tokens - num_ends)
-            assert is_done, f"fewer than {num_tokens} tokens were taken"
-
     def _bits(self) -> bytes:
-        if self._num_ends:
+        if self._has_ended:
             allowed = np.zeros(-(-self._vocab_size // 32) * 32, dtype=np.uint8)
             allowed[list(self._eos_ids)] = 1
             return np.packbits(allowed, bitorder="little").tobytes()
@@ -148,7 +129,7 @@ class ConstraintFactory:
         matcher = LLMatcher(tokenizer, grammar, log_level=0, limits=LIMITS)
         constraint = GrammarConstraint(matcher, self._vocabulary.eos_ids, self._vocabulary.size)
         # What is malformed, or too complex from the first token on, is rejected here.
-        constraint.bitmask()
+        constraint.mask()
         return constraint
 
     @cached_property
@@ -175,15 +156,6 @@ class _Tokens:
         if isinstance(text, bytes):
             raise TypeError("texts are tokenised, not bytes")
         return self._encode(text, special=False)
-
-
-def masked(
-    logits_RV: Float32[Tensor, "R V"], bitmask_RW: Int32[Tensor, "R W"]
-) -> Float32[Tensor, "R V"]:
-    """The logits with -inf for what the bitmasks do not allow. Both lie on one device."""
-    bits = torch.arange(32, dtype=torch.int32, device=bitmask_RW.device)
-    allowed_RV = ((bitmask_RW[:, :, None] >> bits) & 1).flatten(1)[:, : logits_RV.shape[1]]
-    return logits_RV.masked_fill(allowed_RV == 0, float("-inf"))
 
 
 def _tensor(array: NDArray[Any]) -> Tensor:

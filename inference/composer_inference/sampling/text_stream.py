@@ -32,12 +32,6 @@ class TextStream:
         """Whether a stop string was met; nothing more comes then."""
         return self._stopped
 
-    @property
-    def is_withholding(self) -> bool:
-        """Whether there are bytes of an unfinished character, or a text that a stop string may begin
-        with, which no push has returned yet."""
-        return not self._stopped and bool(self._withheld or self._decoder.getstate()[0])
-
     def push(self, token_id: int) -> str:
         """The text that is certain now and was not before. Bytes that are no UTF-8 are U+FFFD, as soon
         as that is certain."""

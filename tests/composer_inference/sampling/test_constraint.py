@@ -13,7 +13,6 @@ from composer_inference.backends.base import RejectedRequestError
 from composer_inference.sampling.constraint import (
     ConstraintFactory,
     GrammarConstraint,
-    masked,
 )
 from composer_inference.sampling.vocabulary import Vocabulary, read_vocabulary
 from composer_lsp.engine.healed import beginning_with
@@ -217,27 +216,6 @@ def test_behind_the_end_comes_nothing_but_the_end(constraints, vocabulary):
     assert constraint.is_complete
     assert set(allowed(constraint)) == vocabulary.eos_ids
     assert take(constraint, [end])
-    constraint.rollback(2)
-    assert not constraint.is_complete
-    assert take(constraint, [token_id, end])
-
-
-@pytest.mark.parametrize("num_back", range(8))
-def test_what_is_taken_back_was_never_taken(constraints, vocabulary, num_back):
-    ids = [*vocabulary.encode('{"name": "Ada", "age": 36, "ok": true}'), EOS]
-    constraint = constraints.json_schema(SCHEMA)
-    masks = []
-    for token_id in ids:
-        masks.append(constraint.mask())
-        constraint.advance(token_id)
-    constraint.rollback(num_back)
-    for place in range(len(ids) - num_back, len(ids)):
-        assert torch.equal(constraint.mask(), masks[place])
-        constraint.advance(ids[place])
-    constraint.rollback(len(ids))
-    assert torch.equal(constraint.mask(), masks[0])
-    with pytest.raises(AssertionError, match="fewer than 1"):
-        constraint.rollback(1)
 
 
 def test_requests_of_one_vocabulary_do_not_meet(constraints, vocabulary):
@@ -245,16 +223,6 @@ def test_requests_of_one_vocabulary_do_not_meet(constraints, vocabulary):
     assert take(first, vocabulary.encode("y"))
     assert accepts(second, vocabulary, "yes")
     assert accepts(first, vocabulary, "es")
-
-
-def test_a_bitmask_says_what_the_mask_says(constraints, vocabulary):
-    rows = [constraints.json_schema(SCHEMA), constraints.gbnf("root ::= [^\\x00]*")]
-    logits_RV = torch.randn(2, vocabulary.size)
-    expected = torch.stack([row.mask() for row in rows])
-    result = masked(logits_RV, torch.stack([row.bitmask() for row in rows]))
-    assert torch.equal(result, logits_RV.masked_fill(~expected, float("-inf")))
-    assert expected[1].any()
-    assert not expected.all()
 
 
 def by_schema(schema: Any) -> Callable[[ConstraintFactory], object]:
@@ -289,9 +257,8 @@ def test_a_grammar_that_becomes_too_complex_is_an_error_and_no_end(constraints, 
     constraint = constraints.json_schema({"properties": {f"p{n}": {} for n in range(3000)}})
     with pytest.raises(RejectedRequestError, match="cannot be constrained: .* 2000"):
         take(constraint, vocabulary.encode('{"p', special=False))
-    for ask in (constraint.mask, constraint.bitmask):
-        with pytest.raises(RejectedRequestError, match="cannot be constrained"):
-            ask()
+    with pytest.raises(RejectedRequestError, match="cannot be constrained"):
+        constraint.mask()
     assert not constraint.is_complete
 
 
