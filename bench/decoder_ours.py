@@ -13,7 +13,7 @@ from composer_inference.backends.base import GenerateChunk, GenerateRequest, Sam
 from composer_inference.backends.torch_decoder import BLOCK_SIZE
 from composer_inference.batching.batcher import Batcher, BatchLimits
 from composer_inference.batching.loop import DecodeLoop
-from composer_inference.batching.pace import FixedPace
+from composer_inference.batching.pace import Pace
 from composer_inference.batching.sequence import Sequence as Decoding
 from composer_inference.batching.step import Stepper
 from composer_inference.decoder.layers.linear import Linear
@@ -57,7 +57,7 @@ class Ours:
         self.stepper = Stepper(self.decoder, self.pool, vocabulary)
         cache = PrefixCache(num_blocks=NUM_BLOCKS, block_size=BLOCK_SIZE)
         limits = BatchLimits(max_sequences=8)
-        self.pace = FixedPace(NUM_BLOCKS * BLOCK_SIZE)
+        self.pace = Pace(NUM_BLOCKS * BLOCK_SIZE, learns=False)
         """The tokens of a step may be changed between requests; at first a prompt is one step."""
         self._loop = DecodeLoop(self.stepper, Batcher(cache, limits), self.pace)
 

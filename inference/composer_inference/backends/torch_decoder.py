@@ -29,7 +29,7 @@ from composer_inference.batching.batcher import Batcher, BatchLimits
 from composer_inference.batching.draft_model import DraftModel, ModelDrafter
 from composer_inference.batching.followers import Followers
 from composer_inference.batching.loop import DecodeLoop
-from composer_inference.batching.pace import FixedPace, Pace
+from composer_inference.batching.pace import Pace
 from composer_inference.batching.sequence import Sequence as Decoding
 from composer_inference.batching.step import Stepper
 from composer_inference.decoder.config import ConfigReader, MoEConfig
@@ -84,7 +84,8 @@ class TorchDecoderBackend:
         if not is_cpu and followers is None:
             graphs = DecodeGraphs(decoder, pool, CudaCapture())
         self.stepper = Stepper(decoder, pool, self._vocabulary, followers, graphs)
-        pace = FixedPace(config.step_tokens) if config.step_tokens else Pace(32 if is_cpu else 1024)
+        first = config.step_tokens or (32 if is_cpu else 1024)
+        pace = Pace(first, learns=not config.step_tokens)
         self._loop = DecodeLoop(self.stepper, Batcher(self._cache, self._limits), pace)
         self._weights_bytes = sum(each.weights_bytes for each in loaded)
         self._cache_bytes = pool.num_bytes * config.parallel.num_ranks

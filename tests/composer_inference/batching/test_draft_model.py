@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from composer_inference.batching.draft_model import DraftModel, ModelDrafter
-from composer_inference.batching.pace import FixedPace
+from composer_inference.batching.pace import Pace
 from composer_inference.decoder.model import Decoder
 from composer_inference.drafts.drafter import Drafts
 from tests.composer_inference.batching.tiny import (
@@ -87,7 +87,7 @@ def test_what_it_computed_of_a_prompt_is_shared() -> None:
 
 def test_a_long_text_is_caught_up_with_over_several_steps() -> None:
     model = draft_model(sure(tiny_decoder()))
-    model.pace = FixedPace(8)
+    model.pace = Pace(8, learns=False)
     drafter = ModelDrafter(model, list(range(30)))
     proposed = [bool(drafter.propose(4)) for _ in range(4)]
     assert proposed == [False, False, False, True]

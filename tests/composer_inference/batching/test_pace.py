@@ -26,3 +26,8 @@ def test_a_small_step_teaches_nothing() -> None:
     pace = Pace(128)
     pace.observe(3, 1.0)
     assert pace.num_tokens == 128
+
+
+def test_one_that_does_not_learn_keeps_its_number() -> None:
+    assert steps(Pace(5, learns=False), STEP_S / 1000, 3) == [5, 5, 5]
+    assert steps(Pace(500, learns=False), STEP_S, 3) == [500, 500, 500]

@@ -8,7 +8,7 @@ import torch
 from composer_inference.backends.base import GenerateChunk, GenerateRequest, SamplingParams
 from composer_inference.batching.batcher import Batcher, BatchLimits
 from composer_inference.batching.loop import DecodeLoop
-from composer_inference.batching.pace import FixedPace
+from composer_inference.batching.pace import Pace
 from composer_inference.batching.sequence import Sequence
 from composer_inference.batching.step import Stepper
 from composer_inference.decoder.batch import Batch, Span
@@ -186,4 +186,4 @@ class Machine:
 
 
 def loop_of(machine: Machine) -> DecodeLoop:
-    return DecodeLoop(machine.stepper, machine.batcher, FixedPace(machine.max_tokens))
+    return DecodeLoop(machine.stepper, machine.batcher, Pace(machine.max_tokens, learns=False))
