@@ -95,7 +95,7 @@ class TorchRank:
         self.context_tokens = min(config.context_tokens, self.decoder.config.max_positions)
         self.loaded = Loaded(
             num_blocks=self._num_blocks(config),
-            weights_bytes=sum(parameter.nbytes for parameter in self.decoder.parameters()),
+            weights_bytes=self.decoder.num_bytes,
         )
 
     def begin(self, num_blocks: int) -> KVPool:

@@ -83,7 +83,7 @@ class DraftModel:
 
     @property
     def weights_bytes(self) -> int:
-        return sum(parameter.nbytes for parameter in self.decoder.parameters())
+        return self.decoder.num_bytes
 
     def best(self, token_ids: Sequence[int], num_cached: int, lease: Lease) -> tuple[int, float]:
         """Computes tokens behind those that the lease holds; the likeliest next one, and how likely."""

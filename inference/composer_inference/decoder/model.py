@@ -92,6 +92,12 @@ class Decoder(nn.Module):
             self.output is not None and self.output.is_packed
         )
 
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the weights, with the packed copy of tied embeddings."""
+        copy_bytes = 0 if self._packed_output is None else self.embedding.nbytes
+        return copy_bytes + sum(parameter.nbytes for parameter in self.parameters())
+
     def pack(self) -> None:
         """Keep a copy of tied embeddings in the layout of `layers.packed`, for the output."""
         if self.output is None:

@@ -111,6 +111,9 @@ def test_reload(checkpoint: MemoryCheckpoint, trainable: bool, tied: bool) -> No
         checkpoint.config["tie_word_embeddings"] = True
     decoder = load(checkpoint, trainable=trainable)
     assert decoder.is_packed != trainable
+    copy_bytes = decoder.embedding.nbytes if tied and decoder.is_packed else 0
+    weights_bytes = sum(parameter.nbytes for parameter in decoder.parameters())
+    assert decoder.num_bytes == weights_bytes + copy_bytes
     places = {name: parameter.data_ptr() for name, parameter in decoder.named_parameters()}
     other = MemoryCheckpoint(
         checkpoint.config,
