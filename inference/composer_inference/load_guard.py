@@ -21,10 +21,11 @@ REFUSED_S = 600.0
 class LoadGuard:
     """The tries to load one model from one file, over the lives of several engines."""
 
-    def __init__(self, name: str, path: Path) -> None:
-        """Raises: EndpointError."""
+    def __init__(self, name: str, path: Path, *, is_installed: bool = True) -> None:
+        """`is_installed`: whether `model verify` knows the name. Raises: EndpointError."""
         self._name = name
         self._path = path
+        self._is_installed = is_installed
         self._marker = private_runtime_dir() / f"{name}.loading"
 
     @contextmanager
@@ -32,10 +33,12 @@ class LoadGuard:
         """Around the loading. Raises: BackendError where this file ended two engines lately."""
         num_deaths = self._num_deaths()
         if num_deaths >= MAX_DEATHS:
+            way_out = "check or replace what is there"
+            if self._is_installed:
+                way_out = f"check the file: composer-lsp model verify {self._name}"
             raise BackendError(
                 f"loading {self._name} ended the engine {num_deaths} times, so that it is left "
-                f"alone for {REFUSED_S / 60:.0f} minutes or until {self._path} changes; check the "
-                f"file: composer-lsp model verify {self._name}"
+                f"alone for {REFUSED_S / 60:.0f} minutes or until {self._path} changes; {way_out}"
             )
         self._write(num_deaths + 1)
         try:

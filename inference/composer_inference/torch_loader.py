@@ -86,7 +86,7 @@ class TorchLoader:
             max_sequences=self._options.max_sequences,
             draft_path=self._draft,
         )
-        with LoadGuard(name, config.path).watched():
+        with LoadGuard(name, config.path, is_installed=path is None).watched():
             return await TorchDecoderBackend.load(config)
 
     def _draft_path(self, model: str) -> Path | None:

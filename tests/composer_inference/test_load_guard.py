@@ -47,6 +47,17 @@ def test_two_deaths_are_enough(runtime: Path, gguf: Path) -> None:
         pass
 
 
+def test_a_path_that_is_no_installed_model_is_not_to_be_verified(runtime: Path, gguf: Path) -> None:
+    die(gguf)
+    die(gguf)
+    guard = LoadGuard("m", gguf, is_installed=False)
+    with (
+        pytest.raises(BackendError, match=r"changes; check or replace what is there$"),
+        guard.watched(),
+    ):
+        pytest.fail("it was tried again")
+
+
 def test_a_load_that_ends_well_makes_good(runtime: Path, gguf: Path) -> None:
     for _ in range(3):
         die(gguf)

@@ -17,6 +17,7 @@ from composer_inference.api.app import create_app
 from composer_inference.backends.base import Backend
 from composer_inference.batching.batcher import Batcher
 from composer_inference.engine import Engine
+from composer_inference.load_guard import LoadGuard
 from composer_inference.torch_loader import DecoderOptions, TorchLoader
 from composer_inference.weights.checkpoint import CheckpointError
 from composer_inference.weights.safetensors_checkpoint import SafetensorsCheckpoint
@@ -96,6 +97,19 @@ async def complete(http: httpx.AsyncClient, **body: Any) -> httpx.Response:
     return await http.post(
         "/v1/completions", json={"prompt": "def greet(name):", "max_tokens": 12, **body}
     )
+
+
+async def test_a_folder_that_ended_engines_is_not_to_be_verified(
+    http: httpx.AsyncClient, folder: Path
+) -> None:
+    # Kept, since a collected one would count as a load that came to an end.
+    begun = [LoadGuard("tiny-llama", folder).watched() for _ in range(2)]
+    for each in begun:
+        each.__enter__()
+    answer = await complete(http)
+    assert answer.status_code >= 500
+    assert "ended the engine 2 times" in answer.text
+    assert "model verify" not in answer.text
 
 
 async def test_a_folder_is_served_under_its_name(http: httpx.AsyncClient) -> None:
