@@ -63,6 +63,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         {"num_key_value_heads": 1, "attention_bias": True, "mlp_bias": True},
     ),
     "qwen3_moe": ("qwen3_moe", MIXTURE),
+    "olmoe": ("olmoe", {"num_experts": 6, "num_experts_per_tok": 3, "clip_qkv": 1.5}),
     "deepseek_v3": ("deepseek_v3", {**LATENT, "n_group": 4, "topk_group": 2}),
     "gpt_oss": ("gpt_oss", GPT_OSS),
 }
@@ -73,6 +74,8 @@ CASES: dict[str, tuple[str, ParallelConfig, str | None]] = {
     "mixture, ep": ("qwen3_moe", ParallelConfig(ep=2), "mxfp8"),
     "mixture, tp and ep": ("qwen3_moe", ParallelConfig(tp=2, ep=2), "mxfp8"),
     "mixture in f32, tp": ("qwen3_moe", ParallelConfig(tp=2), None),
+    "olmoe, ep": ("olmoe", ParallelConfig(ep=2), "mxfp8"),
+    "olmoe in f32, ep": ("olmoe", ParallelConfig(ep=2), None),
     "deepseek_v3, tp": ("deepseek_v3", ParallelConfig(tp=2), None),
     "deepseek_v3, ep": ("deepseek_v3", ParallelConfig(ep=2), None),
     "gpt_oss, tp": ("gpt_oss", ParallelConfig(tp=2), None),
