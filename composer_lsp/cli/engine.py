@@ -16,6 +16,16 @@ _OF_TORCH = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """In the order in which the help shows them."""
+    _add_models(parser)
+    _add_devices(parser)
+    _add_formats(parser)
+    _add_batching(parser)
+    _add_draft_model(parser)
+    _add_process(parser)
+
+
+def _add_models(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--backend",
         choices=["llama.cpp", "torch", "scripted"],
@@ -29,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what the name `auto` means with --backend torch: a folder with config.json and "
         "safetensors, a GGUF file, or an installed model (default: what suits the machine)",
     )
+
+
+def _add_devices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device",
         choices=["auto", "cpu", "cuda"],
@@ -49,6 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of --backend torch, expert parallelism: a mixture's experts are shared out over so many "
         "processes, or with --tp over so many groups of its processes (default: 1)",
     )
+
+
+def _add_formats(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dtype",
         choices=["auto", "f32", "bf16"],
@@ -64,6 +80,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "loading, or in --dtype (default: auto, as stored where that is MXFP8 or MXFP4, else mxfp8 on a "
         "GPU and --dtype on a CPU)",
     )
+
+
+def _add_batching(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cache-mb",
         type=_whole,
@@ -85,6 +104,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of --backend torch, requests computed together "
         "(default: 0, 8 on a CPU and 64 on a GPU)",
     )
+
+
+def _add_draft_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--draft-model",
         default="",
@@ -92,6 +114,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "installed model) that drafts what the larger one verifies, which changes no text "
         "(default: none)",
     )
+
+
+def _add_process(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--script", type=Path, help="rules of the scripted backend, a JSON file")
     parser.add_argument(
         "--threads",
