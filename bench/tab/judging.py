@@ -42,8 +42,6 @@ class Suggested:
     features: Features
     tokens: Sequence[tuple[str, float]]
     """Of the model's answer, with their log-probabilities."""
-    is_cut: bool
-    """Whether the answer was ended before the model ended it."""
     has_passed: bool
 
 
@@ -54,7 +52,7 @@ async def collect(model: str, kind: Kind, problems: Sequence[Problem]) -> list[S
         for problem in problems:
             suggested = await _suggest(engine, problem)
             if suggested is not None:
-                text, features, tokens, is_cut = suggested
+                text, features, tokens = suggested
                 ending = "\n" if problem.is_whole_lines else ""
                 program = f"{problem.before}{text}{ending}{problem.after}\n{problem.check}"
                 found.append(
@@ -65,7 +63,6 @@ async def collect(model: str, kind: Kind, problems: Sequence[Problem]) -> list[S
                         text=text,
                         features=features,
                         tokens=tokens,
-                        is_cut=is_cut,
                         has_passed=passes(program),
                     )
                 )
@@ -143,7 +140,7 @@ async def _engine(model: str) -> AsyncGenerator[ConfiguredTabEngine]:
 
 async def _suggest(
     engine: TabEngine, problem: Problem
-) -> tuple[str, Features, list[tuple[str, float]], bool] | None:
+) -> tuple[str, Features, list[tuple[str, float]]] | None:
     settings = TabSettings()
     text, offset = problem.document, len(problem.before)
     around = Surroundings.of(text, offset, language_id="python", num_indent_spaces=None)
@@ -163,5 +160,5 @@ async def _suggest(
             if trimmer.feed(chunk.text):
                 break
     kept = trimmer.finish(reason or "stop")
-    features = features_of(kept, tokens) if kept else None
-    return (kept, features, tokens, reason is None) if kept and features else None
+    features = features_of(kept, tokens, is_cut=reason is None) if kept else None
+    return (kept, features, tokens) if kept and features else None

@@ -88,7 +88,7 @@ class Generation:
         last = await self._stream(prompt, trimmer, seed, timings)
         trim_started = time.perf_counter()
         text = trimmer.finish(last.finish_reason or "stop")
-        score = judge.score(text or "", last.tokens)
+        score = judge.score(text or "", last.tokens, is_cut=last.finish_reason is None)
         timings["trim"] += ms_since(trim_started)
         timings["total"] = ms_since(self.started)
         if text is None or self._is_doubtful(score):

@@ -15,26 +15,21 @@ class Features:
 
     mean_logprob: float
     least_logprob: float
-    first_logprob: float
-    log_num_tokens: float
     num_more_lines: float
     """Beyond the first, square root."""
+    is_cut: float
+    """1 where the model had more to say, which is often what was wanted too."""
 
 
-_BIAS = 1.41
-_WEIGHTS = Features(
-    mean_logprob=1.29,
-    least_logprob=0.55,
-    first_logprob=1.30,
-    log_num_tokens=-0.13,
-    num_more_lines=-0.78,
-)
+_BIAS = 2.20
+_WEIGHTS = Features(mean_logprob=3.27, least_logprob=0.18, num_more_lines=-1.11, is_cut=-1.07)
 
 
-def score(text: str, tokens: Iterable[tuple[str, float]]) -> float | None:
+def score(text: str, tokens: Iterable[tuple[str, float]], *, is_cut: bool) -> float | None:
     """From 0 to 1: how likely the suggestion is the wanted one. `tokens`: of the model's answer, of
-    which `text` is what trimming left. None where the engine said nothing of them."""
-    features = features_of(text, tokens)
+    which `text` is what trimming left. `is_cut`: the model had not ended it. None where the engine said
+    nothing of them."""
+    features = features_of(text, tokens, is_cut=is_cut)
     return None if features is None else score_of(features)
 
 
@@ -45,16 +40,15 @@ def score_of(features: Features) -> float:
     return (1 + math.tanh(logit / 2)) / 2
 
 
-def features_of(text: str, tokens: Iterable[tuple[str, float]]) -> Features | None:
+def features_of(text: str, tokens: Iterable[tuple[str, float]], *, is_cut: bool) -> Features | None:
     logprobs = _of_text(text, tokens)
     if not logprobs:
         return None
     return Features(
         mean_logprob=sum(logprobs) / len(logprobs),
         least_logprob=min(logprobs),
-        first_logprob=logprobs[0],
-        log_num_tokens=math.log(len(logprobs)),
         num_more_lines=math.sqrt(text.strip().count("\n")),
+        is_cut=float(is_cut),
     )
 
 
