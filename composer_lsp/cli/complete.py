@@ -6,9 +6,12 @@ import json
 import re
 import stat
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from composer_lsp.completion.prompt import path_end, with_newlines
+from composer_lsp.completion.repository import RepositoryContext, Snippet
 from composer_lsp.completion.request import CompletionRequest, DocumentSnapshot, Suggestion
 from composer_lsp.completion.templates import template_names
 from composer_lsp.config import EngineSettings, TabSettings
@@ -70,6 +73,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=defaults.max_tokens,
         help=f"longest suggestion, in tokens (default: {defaults.max_tokens})",
     )
+    parser.add_argument(
+        "--beside",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="another file whose text goes into the prompt; may be given several times",
+    )
     parser.epilog = "Exit status: 0 with a suggestion, 1 without one, 2 when it failed."
 
 
@@ -85,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
         max_tokens=args.max_tokens,
     )
     try:
-        return asyncio.run(_complete(args.place, settings, as_json=args.json))
+        return asyncio.run(_complete(args.place, settings, beside=args.beside, as_json=args.json))
     except (PlaceError, EngineError, EndpointError) as error:
         print(f"composer-lsp complete: {error}", file=sys.stderr)
         return _FAILED
@@ -115,7 +126,9 @@ def offset_of(text: str, place: Place) -> int:
     return sum(map(len, lines[: place.line - 1])) + column - 1
 
 
-async def _complete(place_text: str, settings: TabSettings, *, as_json: bool) -> int:
+async def _complete(
+    place_text: str, settings: TabSettings, *, beside: Sequence[Path], as_json: bool
+) -> int:
     from composer_lsp.completion.completer import Completer
     from composer_lsp.engine.launcher import Launcher
     from composer_lsp.engine.select import ConfiguredTabEngine
@@ -123,10 +136,12 @@ async def _complete(place_text: str, settings: TabSettings, *, as_json: bool) ->
     place = parse_place(place_text)
     document = read_document(place.path)
     text = document.text
+    context = _context_of(beside)
     engine = ConfiguredTabEngine(Launcher(EngineSettings), lambda: settings)
     request = CompletionRequest(document=document, offset=offset_of(text, place), trigger="invoked")
     try:
-        suggestions = await Completer(engine, lambda: settings).complete(request)
+        completer = Completer(engine, lambda: settings, context=lambda request: context)
+        suggestions = await completer.complete(request)
     finally:
         await engine.aclose()
     suggestion = next(iter(suggestions), None)
@@ -135,6 +150,19 @@ async def _complete(place_text: str, settings: TabSettings, *, as_json: bool) ->
     elif suggestion:
         print(suggestion.text)
     return 0 if suggestion else _NO_SUGGESTION
+
+
+def _context_of(paths: Sequence[Path]) -> RepositoryContext:
+    """Raises: PlaceError."""
+    return RepositoryContext(
+        snippets=tuple(
+            Snippet(
+                path=path_end(path.absolute().as_posix()),
+                text=with_newlines(read_document(path).text),
+            )
+            for path in paths
+        )
+    )
 
 
 def read_document(path: Path) -> DocumentSnapshot:

@@ -12,6 +12,7 @@ from composer_lsp.completion.debounce import Debounce
 from composer_lsp.completion.filters import document_path, wants_suggestion, why_withheld
 from composer_lsp.completion.generation import Generation, ms_since, suggestion_at
 from composer_lsp.completion.prompt import PromptWindow
+from composer_lsp.completion.repository import NO_CONTEXT, RepositoryContext
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.completion.tab_engine import TabEngine
 from composer_lsp.completion.typed_through import TypedThrough
@@ -32,11 +33,15 @@ class Completer:
         settings: Callable[[], TabSettings],
         *,
         roots: Callable[[], Sequence[str]] = tuple,
+        context: Callable[[CompletionRequest], RepositoryContext] = lambda request: NO_CONTEXT,
     ) -> None:
-        """`roots`: paths of the workspace folders, which anchored globs count from."""
+        """`roots`: paths of the workspace folders, which anchored globs count from. `context`: what
+        is known of other files, at once; nothing of it may be a hidden file's.
+        """
         self._engine = engine
         self._settings = settings
         self._roots = roots
+        self._context = context
         self._hidden = HiddenFiles()
         self._documents: OrderedDict[str, _Document] = OrderedDict()
 
@@ -69,6 +74,7 @@ class Completer:
             engine=self._engine,
             settings=settings,
             window=document.window,
+            context=self._context,
             memory=document.typed_through,
             request=request,
             known=known,

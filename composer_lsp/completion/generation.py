@@ -4,14 +4,16 @@ alternative that was asked for."""
 import asyncio
 import logging
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from composer_lsp.completion import judge
 from composer_lsp.completion.filters import document_path
-from composer_lsp.completion.prompt import PromptWindow
+from composer_lsp.completion.literals import line_comment
+from composer_lsp.completion.prompt import PromptWindow, path_end
+from composer_lsp.completion.repository import RepositoryContext
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.completion.surroundings import Surroundings
 from composer_lsp.completion.tab_engine import TabChunk, TabEngine, TabEngineError
@@ -34,6 +36,7 @@ class Generation:
     engine: TabEngine
     settings: TabSettings
     window: PromptWindow
+    context: Callable[[CompletionRequest], RepositoryContext]
     memory: TypedThrough
     request: CompletionRequest
     known: Sequence[Suggestion]
@@ -46,18 +49,32 @@ class Generation:
         with self._timed("debounce"):
             await asyncio.sleep(self.wait_s)
         with self._timed("prompt"):
-            prompt = self.window.prompt(
-                self.request.document.text,
-                self.request.offset,
-                context_tokens=self.settings.context_tokens,
-                path=_text_of(document_path(self.request.document.uri) or ""),
-            )
+            prompt = self._prompt()
         found = list(self.known) or await self._answers(prompt, seed=None)
         self._remember(found)
         if found and len(found) < self.request.max_suggestions:
             await self._add_alternatives(prompt, found)
             self._remember(found)
         return found
+
+    def _prompt(self) -> FimPrompt:
+        document = self.request.document
+        path = _text_of(document_path(document.uri) or "")
+        prompt = self.window.prompt(
+            document.text,
+            self.request.offset,
+            context_tokens=self.settings.context_tokens,
+            path=path,
+        )
+        context = self.context(self.request)
+        if not context.snippets:
+            return prompt
+        return replace(
+            prompt,
+            path=path_end(path),
+            context=context,
+            line_comment=line_comment(document.language_id),
+        )
 
     def _remember(self, found: Sequence[Suggestion]) -> None:
         # The one remembered last is the first that the memory answers with.

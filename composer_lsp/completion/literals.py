@@ -13,15 +13,15 @@ _CHAR_LITERALS = frozenset(
 """Languages in which `'` holds one character, or stands alone in a lifetime or a name."""
 
 _LINE_COMMENTS = {
-    r"//": frozenset(
+    "//": frozenset(
         {"c", "cpp", "csharp", "dart", "go", "java", "javascript", "javascriptreact", "kotlin"}
         | {"php", "rust", "scala", "swift", "typescript", "typescriptreact", "zig"}
     ),
-    r"(?<!\S)\#": frozenset(
+    "#": frozenset(
         {"dockerfile", "elixir", "julia", "makefile", "perl", "php", "python", "r", "ruby"}
         | {"shellscript", "toml", "yaml"}
     ),
-    r"--": frozenset({"haskell", "lua", "sql"}),
+    "--": frozenset({"haskell", "lua", "sql"}),
 }
 
 _STRINGS = r"\"\"\"(?s:.)*?\"\"\"|\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\\n]|\\.)*`"
@@ -32,6 +32,12 @@ _CHAR = r"'(?:[^'\\\n]|\\[^\n][^'\n]{0,8})'"
 _LONE_QUOTE = re.compile(r"'(?=[^\W\d]\w*(?!['\w]))")
 """As in `&'a str`."""
 _APOSTROPHE = re.compile(r"(?<=[^\W\d_])'(?=[^\W\d_])(?<!\b[bfruBFRU]')(?<!\b[bfrBFR]{2}')")
+
+
+def line_comment(language_id: str) -> str:
+    """What begins a comment that ends with its line; empty where nothing does, or it is unknown."""
+    marks = (mark for mark, languages in _LINE_COMMENTS.items() if language_id in languages)
+    return next(marks, "")
 
 
 def blanked(text: str, language_id: str) -> str:
@@ -67,7 +73,8 @@ def _literals(language_id: str) -> re.Pattern[str]:
         kinds.append(_SINGLE_QUOTED)
     for mark, languages in _LINE_COMMENTS.items():
         if language_id in languages:
-            kinds.append(rf"{mark}[^\n]*")
+            start = r"(?<!\S)#" if mark == "#" else mark
+            kinds.append(rf"{start}[^\n]*")
             if mark == "//":
                 kinds.append(r"/\*(?s:.)*?\*/")
     return re.compile("|".join(kinds))

@@ -6,7 +6,10 @@ frozen for the typing session, closing brackets that the editor inserts included
 """
 
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 
+from composer_lsp.completion.repository import NO_CONTEXT
 from composer_lsp.completion.templates import FimPrompt
 
 CHARS_PER_TOKEN = 3
@@ -63,7 +66,7 @@ class PromptWindow:
         return FimPrompt(
             prefix=with_newlines(prefix),
             suffix=with_newlines(suffix),
-            path=_path_end(path) if _is_new(prefix + suffix) else "",
+            path=path_end(path) if _is_new(prefix + suffix) else "",
         )
 
     def _keeps_start(self, before: str, max_tokens: int) -> bool:
@@ -117,8 +120,16 @@ def estimated_tokens(text: str) -> int:
     return -(-num_thirds // CHARS_PER_TOKEN)
 
 
-def halved(prompt: FimPrompt) -> FimPrompt:
-    """The nearer half of each part, for a text that has more tokens than was estimated."""
+def narrowed(prompt: FimPrompt) -> Iterator[FimPrompt]:
+    """The prompt, then less of it, for texts that have more tokens than was estimated: without the
+    other files' text, then with the nearer half of each part."""
+    yield prompt
+    if prompt.context.snippets:
+        yield replace(prompt, context=NO_CONTEXT)
+    yield _halved(prompt)
+
+
+def _halved(prompt: FimPrompt) -> FimPrompt:
     return FimPrompt(
         prefix=prompt.prefix[len(prompt.prefix) // 2 :],
         suffix=prompt.suffix[: len(prompt.suffix) // 2],
@@ -131,7 +142,8 @@ def _is_new(text: str) -> bool:
     return is_short and estimated_tokens(text) <= _NEW_FILE_TOKENS
 
 
-def _path_end(path: str) -> str:
+def path_end(path: str) -> str:
+    """What a prompt tells of a path."""
     return "/".join(path.strip("/").split("/")[-_NUM_PATH_PARTS:])
 
 

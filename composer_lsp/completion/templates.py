@@ -8,9 +8,15 @@ prompt ends with the text before the cursor, and so needs token healing.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from composer_lsp.completion.healing import split_last_token
+from composer_lsp.completion.repository import (
+    NO_CONTEXT,
+    RepositoryContext,
+    RepositoryFormat,
+    as_comments,
+)
 
 
 class UnknownTemplateError(ValueError):
@@ -24,7 +30,19 @@ class FimPrompt:
     prefix: str
     suffix: str
     path: str = ""
-    """Of a file that says too little by itself, such as a new one; else empty."""
+    """Of a file that says too little by itself, such as a new one, or beside other files' text; else
+    empty."""
+    context: RepositoryContext = NO_CONTEXT
+    line_comment: str = ""
+    """What begins a comment in the file's language; empty where no mark does."""
+
+    @property
+    def commented_prefix(self) -> str:
+        """The prefix behind the other files' text as comments, for models without marks for it."""
+        snippets = self.context.snippets
+        if not snippets or not self.line_comment:
+            return self.prefix
+        return as_comments(snippets, self.path, self.line_comment) + self.prefix
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,25 +66,37 @@ class FimTemplate:
     path_pattern: str = ""
     """What goes before the pattern for a prompt with a path, `{path}`; empty where the family's way
     was not measured."""
+    files: RepositoryFormat | None = None
+    """How other files' text is given; None: as comments at the top of the prefix."""
 
     def render(self, prompt: FimPrompt, *, hold_back: bool = True) -> RenderedPrompt:
         """`hold_back` False: the whole prefix, for servers that cannot be held to a beginning."""
         kept, held = prompt.prefix, ""
         if hold_back and self.pattern.endswith("{prefix}"):
             kept, held = split_last_token(prompt.prefix)
-        texts = {
-            "{prefix}": _defuse(kept, self.sentinels),
-            "{suffix}": _defuse(prompt.suffix, self.sentinels),
-        }
+        front, prefix = self._with_files(replace(prompt, prefix=kept))
+        texts = {"{prefix}": prefix, "{suffix}": self._defuse(prompt.suffix)}
         parts = re.split(r"(\{prefix\}|\{suffix\})", self.pattern)
         return RenderedPrompt(
-            text=self._path(prompt) + "".join(texts.get(part, part) for part in parts),
+            text=front + "".join(texts.get(part, part) for part in parts),
             starts_with=held,
         )
 
+    def _with_files(self, prompt: FimPrompt) -> tuple[str, str]:
+        """What goes before the pattern, and the prefix, with the other files' text in either."""
+        if not prompt.context.snippets:
+            return self._path(prompt), self._defuse(prompt.prefix)
+        if self.files is None:
+            return self._path(prompt), self._defuse(prompt.commented_prefix)
+        front, head = self.files.render(prompt.context, prompt.path, self._defuse)
+        return front, head + self._defuse(prompt.prefix)
+
     def _path(self, prompt: FimPrompt) -> str:
-        path = _defuse(" ".join(prompt.path.split()), self.sentinels)
+        path = self._defuse(" ".join(prompt.path.split()))
         return self.path_pattern.replace("{path}", path) if path else ""
+
+    def _defuse(self, text: str) -> str:
+        return _defuse(text, self.sentinels)
 
 
 _STARCODER_SENTINELS = (
@@ -101,7 +131,12 @@ TEMPLATES = (
             "<|im_end|>",
         ),
         path_pattern="<|file_sep|>{path}\n",
-        source="tokens: https://arxiv.org/abs/2409.12186 table 1; order: decision 0003",
+        files=RepositoryFormat(
+            repository="<|repo_name|>{repository}\n",
+            snippet="<|file_sep|>{path}\n{text}\n",
+            current="<|file_sep|>{path}\n",
+        ),
+        source="tokens, files: https://arxiv.org/abs/2409.12186 table 1; order: decision 0003",
     ),
     FimTemplate(
         name="codegemma",
@@ -142,10 +177,24 @@ TEMPLATES = (
     ),
     FimTemplate(
         name="starcoder2",
-        models=r"starcoder|starcoder2|stable-?code|smol.*code|refact",
+        models=r"starcoder-?2",
         pattern="<fim_prefix><fim_suffix>{suffix}<fim_middle>{prefix}",
         sentinels=_STARCODER_SENTINELS,
-        source="https://arxiv.org/abs/2402.19173 section 5.1, https://arxiv.org/abs/2305.06161",
+        # The path of the file that is filled in stands behind `<fim_prefix>` in training.
+        files=RepositoryFormat(
+            repository="<repo_name>{repository}",
+            snippet="<file_sep>{path}\n{text}\n",
+            current="<file_sep>",
+            head="{path}\n",
+        ),
+        source="https://arxiv.org/abs/2402.19173 section 5.1",
+    ),
+    FimTemplate(
+        name="starcoder",
+        models=r"starcoder|stable-?code|smol.*code|refact",
+        pattern="<fim_prefix><fim_suffix>{suffix}<fim_middle>{prefix}",
+        sentinels=_STARCODER_SENTINELS,
+        source="https://arxiv.org/abs/2305.06161 section 5.1: files one by one",
     ),
     FimTemplate(
         name="deepseek-coder",
@@ -159,7 +208,9 @@ TEMPLATES = (
             "<｜end▁of▁sentence｜>",
             "<|EOT|>",
         ),
-        source="https://arxiv.org/abs/2401.14196 section 3.1.2",
+        files=RepositoryFormat(snippet="#{path}\n{text}\n", current="#{path}\n", is_in_prefix=True),
+        source="https://arxiv.org/abs/2401.14196 section 3.1.2; files: the README of the models, "
+        "repository level code completion",
     ),
     FimTemplate(
         name="codellama",
@@ -173,6 +224,9 @@ TEMPLATES = (
         models=r"codestral|devstral",
         pattern="[SUFFIX]{suffix}[PREFIX]{prefix}",
         sentinels=("[SUFFIX]", "[PREFIX]", "[MIDDLE]", "[INST]", "[/INST]", "</s>"),
+        files=RepositoryFormat(
+            snippet="+++++ {path}\n{text}\n\n", current="+++++ {path}\n", is_in_prefix=True
+        ),
         source="mistral-common, tokens/tokenizers/instruct.py: encode_fim",
     ),
     FimTemplate(

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from enum import Enum
 from typing import Any
 
-from composer_lsp.completion.prompt import CHARS_PER_TOKEN, halved
+from composer_lsp.completion.prompt import CHARS_PER_TOKEN, narrowed
 from composer_lsp.completion.tab_engine import TabChunk
 from composer_lsp.completion.templates import FimPrompt, FimTemplate, find_template
 from composer_lsp.engine.chunks import chunk_of
@@ -51,7 +51,8 @@ async def stream_completion(
         sampling |= {"logprobs": 1}
     if seed is not None:
         sampling |= {"temperature": _TEMPERATURE, "seed": seed}
-    for window in (prompt, halved(prompt)):
+    windows = list(narrowed(prompt))
+    for window in windows:
         chunks = _answer(
             client,
             window,
@@ -68,7 +69,7 @@ async def stream_completion(
             return
         except RequestRefusedError as error:
             # Tokens were only estimated.
-            if error.code != "context_length_exceeded" or window is not prompt:
+            if error.code != "context_length_exceeded" or window is windows[-1]:
                 raise
 
 
@@ -84,10 +85,20 @@ def _answer(
 ) -> AsyncGenerator[TabChunk, None]:
     if fim_template == "infill":
         # llama.cpp serves it beside /v1, not below it.
-        body = {"input_prefix": prompt.prefix, "input_suffix": prompt.suffix}
+        snippets = prompt.context.snippets
+        extra = [{"filename": each.path, "text": each.text} for each in snippets]
+        body = {
+            "input_prefix": prompt.prefix,
+            "input_suffix": prompt.suffix,
+            **({"input_extra": extra} if extra else {}),
+        }
         return _chunks(client, "../infill", body | sampling | {"n_predict": max_tokens})
     if fim_template == "suffix":
-        body = {"prompt": prompt.prefix, "suffix": prompt.suffix, "max_tokens": max_tokens}
+        body = {
+            "prompt": prompt.commented_prefix,
+            "suffix": prompt.suffix,
+            "max_tokens": max_tokens,
+        }
         return _chunks(client, "completions", body | sampling)
     template = find_template(fim_template, model)
     sampling = sampling | {

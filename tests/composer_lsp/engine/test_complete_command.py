@@ -92,6 +92,20 @@ def test_wrong_places_are_named(source: Path, homes: Path, place: str, message: 
     assert (done.stdout, done.returncode) == ("", 2)
 
 
+def test_hidden_file_beside_is_refused(source: Path, homes: Path) -> None:
+    (homes / ".env").write_text("KEY=")
+    done = complete(f"{source}:1:9", "--beside", str(homes / ".env"))
+    assert "secrets" in done.stderr and (done.stdout, done.returncode) == ("", 2)
+
+
+def test_text_of_a_file_beside_is_in_the_prompt(source: Path, homes: Path) -> None:
+    (homes / "b.py").write_text("x = ")
+    (homes / "other.py").write_text("quick = 1\n")
+    place, other = f"{homes}/b.py:1", str(homes / "other.py")
+    assert complete(place).stdout == "42\n"
+    assert complete(place, "--beside", other).stdout == "one two three\n"
+
+
 def test_unreachable_server_is_named(source: Path) -> None:
     done = complete(f"{source}:1", "--url", "http://127.0.0.1:9/v1", "--model", "m")
     assert "http://127.0.0.1:9/v1 cannot be reached" in done.stderr

@@ -4,11 +4,13 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from starlette.responses import Response
 
+from composer_lsp.completion.repository import RepositoryContext, Snippet
 from composer_lsp.completion.templates import FimPrompt
 from composer_lsp.config import TabSettings
 from composer_lsp.engine.backoff import Backoff
@@ -166,6 +168,25 @@ async def test_suffix_field() -> None:
         await ask_once(url + "/v1", fim_template="suffix", model="m")
     assert server.seen[0].body["prompt"] == PROMPT.prefix
     assert server.seen[0].body["suffix"] == PROMPT.suffix
+
+
+async def test_other_files_reach_servers_that_render_themselves() -> None:
+    server = FakeServer(streamed(text_event("1", "stop")))
+    snippets = (Snippet(path="w/b.py", text="B = 1"),)
+    prompt = replace(
+        PROMPT, path="w/a.py", context=RepositoryContext(snippets=snippets), line_comment="#"
+    )
+    async with on_port(server) as url:
+        for template in ("suffix", "infill"):
+            engine = RemoteTabEngine(TabSettings(url=url + "/v1", fim_template=template, model="m"))
+            chunks = engine.complete(prompt, max_tokens=8, stop=(), invoked=False)
+            async with aclosing(chunks):
+                [_ async for _ in chunks]
+            await engine.aclose()
+    by_suffix, by_infill = (seen.body for seen in server.seen)
+    assert by_suffix["prompt"] == "# w/b.py\n# B = 1\n#\n# w/a.py\n" + PROMPT.prefix
+    assert by_infill["input_prefix"] == PROMPT.prefix
+    assert by_infill["input_extra"] == [{"filename": "w/b.py", "text": "B = 1"}]
 
 
 async def test_infill_of_llama_cpp() -> None:
