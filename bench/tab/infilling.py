@@ -1,8 +1,7 @@
 """pass@1 of HumanEval infilling: through the real server as an editor uses it, and by the raw model.
 
 The raw model gets the family's prompt in the order prefix, suffix, middle, decodes 64 tokens greedily and
-stops at its end tokens; what it says is inserted as it is, and for whole lines also up to its first line's
-end. Both ask the same engine.
+stops at its end tokens; what it says is inserted as it is, and also up to its first line's end. Both ask the same engine.
 """
 
 import asyncio
@@ -55,8 +54,9 @@ async def compare(
                 if raw:
                     said = await _raw(engine, model, problem)
                     uncut.append(passes(_program(problem, said)))
-                    line = said.lstrip("\n").partition("\n")[0] + "\n"
-                    first_lines.append(passes(_program(problem, line)))
+                    line = said.lstrip("\n").partition("\n")[0]
+                    ending = "\n" if problem.is_whole_lines else ""
+                    first_lines.append(passes(_program(problem, line + ending)))
     _write(shown, records)
     _print(f"{model}, {kind}", shown, uncut, first_lines)
 

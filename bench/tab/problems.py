@@ -17,7 +17,7 @@ Kind = Literal["single-line", "multi-line", "random-span"]
 Split = Literal["tune", "eval"]
 """By the program's number: what is tuned on the one half is judged on the other."""
 
-_URL = "https://raw.githubusercontent.com/openai/human-eval-infilling/88062ff9859c875d04db115b698ed4b0f0635170/data/"
+_URL = "https://raw.githubusercontent.com/openai/human-eval-infilling/88062ff9859c875d04db115b698ed4b0f0395170/data/"
 _FILES: dict[Kind, tuple[str, str]] = {
     "single-line": (
         "HumanEval-SingleLineInfilling.jsonl.gz",
