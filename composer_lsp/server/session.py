@@ -24,6 +24,7 @@ from composer_lsp.server.editor import Editor
 from composer_lsp.server.imports import import_agent
 from composer_lsp.server.latest import Latest, SupersededError
 from composer_lsp.server.models import AUTO, Models, recommended_model
+from composer_lsp.server.other_files import OtherFiles
 from composer_lsp.server.service import (
     CompletionService,
     ModelMissingError,
@@ -172,6 +173,16 @@ class Session:
         if (service := self._ready_service()) is not None:
             service.forget(uri)
 
+    async def prepare(self, request: CompletionRequest) -> bool:
+        """The user rests at a place: have its prompt computed; whether one may be made there."""
+        if self._is_paused:
+            return False
+        try:
+            return await (await self._get_service()).prepare(request)
+        except ServiceError as error:
+            self._on_service_error(error)
+            return False
+
     async def restart_service(self) -> None:
         """Raises: ServiceError."""
         self._running.end_all()
@@ -210,9 +221,13 @@ class Session:
         return ServiceHost(
             settings=lambda: self.settings,
             roots=self._roots,
+            other_files=OtherFiles(self.code_index, self._documents, self.index.index_roots),
             on_condition=self._conditions.on_condition,
             on_model=self.board.set_model,
         )
+
+    def code_index(self) -> IndexService | None:
+        return self.index.service if self.settings.index.enabled else None
 
     def _roots(self) -> list[str]:
         folders: dict[str, WorkspaceFolder] = self._documents().folders
@@ -291,7 +306,7 @@ class _AgentHost:
 
     @property
     def code_index(self) -> IndexService | None:
-        return self._session.index.service if self.settings.index.enabled else None
+        return self._session.code_index()
 
     def roots(self) -> Sequence[str]:
         return self._session.index.index_roots()
