@@ -28,6 +28,7 @@ from composer_lsp.engine.launcher import Launcher
 from composer_lsp.engine.local import load_model
 from composer_lsp.engine.select import ConfiguredTabEngine
 from composer_lsp.server.models import AUTO, recommended_model
+from composer_lsp.server.other_files import OtherFiles
 from composer_lsp.server.service import (
     ModelMissingError,
     ServiceError,
@@ -47,7 +48,7 @@ class EngineService:
         self._engine = ConfiguredTabEngine(self._launcher, self._tab)
         self._speed = Speed()
         self._context = ContextKeeper(
-            sources=host.other_files,
+            sources=OtherFiles(host.index, host.documents, host.roots, host.edits),
             prepare=self._engine.prepare,
             speed=self._speed,
             settings=host.settings,

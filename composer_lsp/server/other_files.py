@@ -1,4 +1,5 @@
-"""What other files have to say to a place in a document: by the index, and by the open documents."""
+"""What there is to say to a place in a document: by the index, by the open documents, and by what the
+user edited of late."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,6 +9,7 @@ from urllib.parse import unquote
 
 from composer_index.ignores import HiddenFiles
 from composer_lsp.completion.alike import most_alike, names_near
+from composer_lsp.completion.edit_history import Edit, EditHistory
 from composer_lsp.completion.filters import document_path, why_withheld
 from composer_lsp.completion.request import CompletionRequest
 from composer_lsp.completion.selection import Candidate
@@ -23,12 +25,18 @@ _WORTH = {"import": 0.9, "sibling": 0.5, "test": 0.5, "edited together": 0.4}
 _ALIKE_WORTH = 0.7
 _OPEN_WORTH = 0.8
 """Times the share of the place's names."""
+_EDIT_WORTH = 0.6
 _STEP = 0.04
 """Less for each piece that comes later in its list."""
 _NUM_RELATED = 12
 _NUM_ALIKE = 6
 _NUM_OPEN = 8
 _QUERY_CHARS = 400
+_NUM_EDITS = 4
+_MAX_EDIT_LINES = 16
+"""Of both sides."""
+_DIFF = ".diff"
+"""Behind the path of a file whose edit is told of."""
 _OWN_LINES = 100
 """Around the cursor, that the prompt has anyway."""
 
@@ -41,11 +49,13 @@ class OtherFiles:
         index: Callable[[], IndexService | None],
         documents: Callable[[], DocumentStore],
         roots: Callable[[], Sequence[str]],
+        edits: EditHistory,
     ) -> None:
         """`index`: None while it is turned off. `roots`: the workspace folders' paths."""
         self._index = index
         self._documents = documents
         self._roots = roots
+        self._edits = edits
         self._hidden = HiddenFiles()
 
     async def gather(self, request: CompletionRequest) -> Sequence[Candidate] | None:
@@ -58,7 +68,7 @@ class OtherFiles:
             except WorkerError as error:
                 logger.info("nothing of other files: %s", error)
                 return None
-        return [*found, *self._open(request)]
+        return [*found, *self._open(request), *self._edited(request)]
 
     def repository_of(self, path: str) -> str:
         root = self._root_of(path)
@@ -66,6 +76,7 @@ class OtherFiles:
 
     def is_hidden(self, path: str) -> bool:
         # Relative to one of the roots; which one it was is not told by it.
+        path = path.removesuffix(_DIFF)
         places = [str(PurePath(root, path)) for root in self._roots()] or [path]
         return any(self._hidden.why_hidden(place) is not None for place in places)
 
@@ -107,6 +118,25 @@ class OtherFiles:
                     worth=_OPEN_WORTH * alike.share,
                 )
 
+    def _edited(self, request: CompletionRequest) -> Iterator[Candidate]:
+        """What was edited elsewhere, the newest first."""
+        line = request.document.text.count("\n", 0, request.offset)
+        own = unquote(request.document.uri)
+        elsewhere = [
+            edit
+            for edit in reversed(self._edits.recent(2 * _NUM_EDITS))
+            if unquote(edit.uri) != own or not edit.first_line <= line <= edit.end_line
+        ]
+        short = [edit for edit in elsewhere if _num_lines(edit) <= _MAX_EDIT_LINES]
+        for rank, edit in enumerate(short[:_NUM_EDITS]):
+            path = self._shown_path(document_path(edit.uri) or "")
+            yield Candidate(
+                path=f"{path}{_DIFF}",
+                text=_change(edit),
+                worth=_EDIT_WORTH - _STEP * rank,
+                is_volatile=True,
+            )
+
     def _shown_path(self, path: str) -> str:
         """Relative to its folder's root."""
         root = self._root_of(path)
@@ -116,6 +146,19 @@ class OtherFiles:
     def _root_of(self, path: str) -> str | None:
         roots = sorted(self._roots(), key=len, reverse=True)
         return next((root for root in roots if PurePath(path).is_relative_to(root)), None)
+
+
+def _num_lines(edit: Edit) -> int:
+    return len(edit.old_lines) + len(edit.new_lines)
+
+
+def _change(edit: Edit) -> str:
+    """A diff without line numbers, which would change with every line above."""
+    lines = ["@@", *(f" {line}" for line in edit.before)]
+    lines += [f"-{line}" for line in edit.old_lines]
+    lines += [f"+{line}" for line in edit.new_lines]
+    lines += [f" {line}" for line in edit.after]
+    return "\n".join(lines).rstrip()
 
 
 def _ranked(

@@ -5,9 +5,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from composer_lsp.completion.context import Sources
+from composer_lsp.completion.edit_history import EditHistory
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.config import Settings
+from composer_lsp.index.service import IndexService
+from composer_lsp.server.documents import DocumentStore
 from composer_lsp.server.status import Condition
 
 
@@ -81,8 +83,10 @@ class ServiceHost:
     """The settings of now, with what the user toggled."""
     roots: Callable[[], Sequence[str]]
     """Paths of the workspace's folders."""
-    other_files: Sources
-    """What other files have to say to a place."""
+    index: Callable[[], IndexService | None]
+    """The window's index, None while it is turned off."""
+    documents: Callable[[], DocumentStore]
+    edits: EditHistory
     on_condition: Callable[[Condition, str], None]
     """Tell the state of the engine, with a message ("" for the usual one)."""
     on_model: Callable[[str | None], None]

@@ -25,7 +25,6 @@ from composer_lsp.server.editor import Editor
 from composer_lsp.server.imports import import_agent
 from composer_lsp.server.latest import Latest, SupersededError
 from composer_lsp.server.models import AUTO, Models, recommended_model
-from composer_lsp.server.other_files import OtherFiles
 from composer_lsp.server.service import (
     CompletionService,
     ModelMissingError,
@@ -232,7 +231,9 @@ class Session:
         return ServiceHost(
             settings=lambda: self.settings,
             roots=self._roots,
-            other_files=OtherFiles(self.code_index, self._documents, self.index.index_roots),
+            index=self.code_index,
+            documents=self._documents,
+            edits=self.edits,
             on_condition=self._conditions.on_condition,
             on_model=self.board.set_model,
         )

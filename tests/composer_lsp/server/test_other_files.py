@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 from lsprotocol import types
 
+from composer_lsp.completion.edit_history import EditHistory
 from composer_lsp.completion.request import CompletionRequest
 from composer_lsp.index.client import WorkerError
 from composer_lsp.index.service import IndexService
@@ -44,8 +45,12 @@ class Window:
     def __init__(self, root: Path, index: FakeIndex | None = None) -> None:
         self.store = DocumentStore(None, [], PositionEncoding.UTF16)
         self.root = root
+        self.edits = EditHistory()
         self.files = OtherFiles(
-            lambda: cast("IndexService | None", index), lambda: self.store, lambda: [str(root)]
+            lambda: cast("IndexService | None", index),
+            lambda: self.store,
+            lambda: [str(root)],
+            self.edits,
         )
 
     def open(self, name: str, text: str, language_id: str = "python") -> str:
@@ -53,6 +58,14 @@ class Window:
         item = types.TextDocumentItem(uri=uri, language_id=language_id, version=1, text=text)
         self.store.put_text_document(item)
         return uri
+
+    def edit(self, uri: str, line: int, text: str) -> None:
+        """Replaces a line."""
+        document = self.store.find(uri)
+        assert document is not None
+        buffer = document.buffer
+        buffer.watch = self.edits.opened(uri, "python", lambda: buffer.lines)
+        buffer.replace(types.Position(line, 0), types.Position(line + 1, 0), f"{text}\n")
 
     def request(self, uri: str, offset: int) -> CompletionRequest:
         document = self.store.find(uri)
@@ -123,6 +136,26 @@ async def test_hidden_documents_are_told_nothing_of(tmp_path: Path) -> None:
     assert window.files.is_hidden("b.py")
     assert window.files.is_hidden(".env")
     assert not window.files.is_hidden("a.py")
+
+
+async def test_what_was_edited_elsewhere(tmp_path: Path) -> None:
+    window = Window(tmp_path)
+    own = window.open("a.py", OWN)
+    window.edit(window.open("b.py", "one = 1\ntwo = 2\nthree = 3\n"), 1, "deux = 2")
+    found = await window.files.gather(window.request(own, len(OWN)))
+    assert found is not None
+    [piece] = found
+    assert (piece.path, piece.is_volatile) == ("b.py.diff", True)
+    assert piece.text == "@@\n one = 1\n-two = 2\n+deux = 2\n three = 3"
+
+
+async def test_what_is_edited_at_the_cursor_stands_there_already(tmp_path: Path) -> None:
+    window = Window(tmp_path)
+    own = window.open("a.py", OWN)
+    window.edit(own, 2, "def load(path):")
+    line_start = OWN.index("def")
+    assert await window.files.gather(window.request(own, line_start + 3)) == []
+    assert len(await window.files.gather(window.request(own, 0)) or ()) == 1
 
 
 @pytest.mark.parametrize("uri", ["untitled:new", "file:///elsewhere/x.py"])
