@@ -101,6 +101,7 @@ class Completer:
             request.offset,
             context_tokens=settings.context_tokens,
             path=prompt_path(request),
+            language_id=request.document.language_id,
         )
 
     def close_document(self, uri: str) -> None:

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from composer_lsp.completion.literals import line_comment
-from composer_lsp.completion.prompt import PromptWindow, estimated_tokens, path_end
+from composer_lsp.completion.prompt import PromptWindow, path_end
 from composer_lsp.completion.repository import NO_CONTEXT, RepositoryContext
 from composer_lsp.completion.request import CompletionRequest
 from composer_lsp.completion.selection import Candidate, select
 from composer_lsp.completion.speed import Speed
 from composer_lsp.completion.tab_engine import TabEngineError
 from composer_lsp.completion.templates import FimPrompt
+from composer_lsp.completion.tokens import estimated_tokens
 from composer_lsp.config import Settings
 
 logger = logging.getLogger(__name__)
@@ -131,7 +132,11 @@ class ContextKeeper:
         if num_new_tokens(whole, document.computed) <= 2 * limit:
             return whole
         short = document.short.prompt(
-            request.document.text, request.offset, context_tokens=limit, path=path
+            request.document.text,
+            request.offset,
+            context_tokens=limit,
+            path=path,
+            language_id=request.document.language_id,
         )
         return _extended(short, document.context, path, request.document.language_id)
 

@@ -12,11 +12,12 @@ from functools import cached_property
 from composer_lsp.completion import judge
 from composer_lsp.completion.context import PromptContext
 from composer_lsp.completion.filters import document_path
-from composer_lsp.completion.prompt import PromptWindow, estimated_tokens
+from composer_lsp.completion.prompt import PromptWindow
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.completion.surroundings import Surroundings
 from composer_lsp.completion.tab_engine import TabChunk, TabEngine, TabEngineError
 from composer_lsp.completion.templates import FimPrompt
+from composer_lsp.completion.tokens import estimated_tokens
 from composer_lsp.completion.trim import Trimmer
 from composer_lsp.completion.typed_through import TypedThrough
 from composer_lsp.config import TabSettings
@@ -63,6 +64,7 @@ class Generation:
             self.request.offset,
             context_tokens=self.settings.context_tokens,
             path=path,
+            language_id=self.request.document.language_id,
         )
         return self.context.prompt(self.request, window, path)
 

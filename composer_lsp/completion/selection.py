@@ -8,8 +8,8 @@ it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from composer_lsp.completion.prompt import estimated_tokens
 from composer_lsp.completion.repository import RepositoryContext, Snippet
+from composer_lsp.completion.tokens import estimated_tokens
 
 MAX_SNIPPET_TOKENS = 256
 """Of one piece: what says most stands at its top, and others should find room."""

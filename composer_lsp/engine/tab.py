@@ -5,7 +5,7 @@ from contextlib import aclosing
 from enum import Enum
 from typing import Any
 
-from composer_lsp.completion.prompt import CHARS_PER_TOKEN, narrowed
+from composer_lsp.completion.prompt import narrowed
 from composer_lsp.completion.tab_engine import TabChunk
 from composer_lsp.completion.templates import (
     SERVER_SIDE,
@@ -13,6 +13,7 @@ from composer_lsp.completion.templates import (
     FimTemplate,
     find_template,
 )
+from composer_lsp.completion.tokens import CHARS_PER_TOKEN
 from composer_lsp.engine.chunks import chunk_of
 from composer_lsp.engine.client import OpenAIClient
 from composer_lsp.engine.errors import RequestRefusedError

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from composer_lsp.completion.prompt import estimated_tokens
 from composer_lsp.completion.repository import NO_CONTEXT, RepositoryContext
 from composer_lsp.completion.selection import MAX_SNIPPET_TOKENS, Candidate, select
+from composer_lsp.completion.tokens import estimated_tokens
 
 
 def piece(name: str, worth: float, *, lines: int = 4, first_line: int = 1) -> Candidate:
