@@ -89,6 +89,8 @@ class ServiceHost:
     edits: EditHistory
     on_condition: Callable[[Condition, str], None]
     """Tell the state of the engine, with a message ("" for the usual one)."""
+    on_note: Callable[[str], None]
+    """Tell what the user should know while all is well ("" for nothing)."""
     on_model: Callable[[str | None], None]
     """Tell which model answers."""
 

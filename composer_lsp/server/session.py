@@ -235,6 +235,7 @@ class Session:
             documents=self._documents,
             edits=self.edits,
             on_condition=self._conditions.on_condition,
+            on_note=self.board.set_note,
             on_model=self.board.set_model,
         )
 
