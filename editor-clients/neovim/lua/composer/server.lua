@@ -150,6 +150,7 @@ local function client_config(cmd, bufnr)
       add_folder(client, attached)
       require("composer.keys").attach(attached)
       require("composer.ghost").attach(client, attached)
+      require("composer.rest").attach(attached)
     end,
   }
 end
