@@ -17,10 +17,11 @@ import pytest
 
 from composer_inference.api.app import create_app
 from composer_inference.backends.base import BackendLostError, GenerateRequest, SamplingParams
-from composer_inference.decoder.parallel.shard import ParallelError
+from composer_inference.backends.torch_config import DecoderOptions
+from composer_inference.decoder.parallel.shard import ParallelConfig, ParallelError
 from composer_inference.engine import Engine
 from composer_inference.priority import Priority
-from composer_inference.torch_loader import DecoderOptions, TorchLoader
+from composer_inference.torch_loader import TorchLoader
 from tests.composer_inference.decoder.tiny import save_reference
 from tests.support.vocabularies import byte_level_folder
 
@@ -55,7 +56,7 @@ async def start(
     async with AsyncExitStack() as stack:
 
         def engine(*, tp: int = 1, ep: int = 1) -> Engine:
-            given = DecoderOptions(device="cpu", dtype="f32", tp=tp, ep=ep)
+            given = DecoderOptions(device="cpu", dtype="f32", parallel=ParallelConfig(tp=tp, ep=ep))
             loader = TorchLoader(str(folder), given, threads=1, context_tokens=256)
             made = Engine(loader, on_drain=lambda: None)
             stack.push_async_callback(made.close)
@@ -130,7 +131,10 @@ async def test_what_cannot_be_shared_out_is_told(start: Start) -> None:
 
 def test_options_that_do_not_go_together_are_told_at_the_start(folder: Path) -> None:
     with pytest.raises(ParallelError, match="--tp 4 and --ep 3"):
-        TorchLoader(str(folder), DecoderOptions(tp=4, ep=3), threads=1, context_tokens=256)
+        ParallelConfig(tp=4, ep=3)
+    options, path = DecoderOptions(parallel=ParallelConfig(tp=2)), str(folder)
+    with pytest.raises(ParallelError, match="leave out --tp and --ep, or --draft-model"):
+        TorchLoader(path, options, threads=1, context_tokens=256, draft_model=path)
 
 
 PARENT = """

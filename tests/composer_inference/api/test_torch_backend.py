@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from composer_inference.api.app import create_app
-from composer_inference.backends.torch_decoder import TorchDecoderBackend, TorchDecoderConfig
+from composer_inference.backends.torch_config import DecoderOptions, TorchDecoderConfig
+from composer_inference.backends.torch_decoder import TorchDecoderBackend
 from composer_inference.engine import Engine
 from tests.composer_inference.decoder.tiny import save_reference
 from tests.support.played import PlayedLoader
@@ -45,9 +46,8 @@ def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 async def load(path: Path) -> TorchDecoderBackend:
-    config = TorchDecoderConfig(
-        dtype="f32", path=path, threads=1, context_tokens=256, device="cpu", cache_bytes=4 << 20
-    )
+    options = DecoderOptions(dtype="f32", device="cpu", cache_bytes=4 << 20)
+    config = TorchDecoderConfig(path=path, threads=1, context_tokens=256, options=options)
     return await TorchDecoderBackend.load(config)
 
 
