@@ -22,26 +22,15 @@ from composer_inference.decoder.parallel.shard import ParallelConfig, ParallelEr
 from composer_inference.engine import Engine
 from composer_inference.priority import Priority
 from composer_inference.torch_loader import TorchLoader
-from tests.composer_inference.decoder.tiny import save_reference
-from tests.support.vocabularies import byte_level_folder
+from tests.composer_inference.decoder.tiny import save_mixture
 
 LIMIT_S = 120.0
-SHAPE: dict[str, Any] = {
-    "vocab_size": 512,
-    "num_hidden_layers": 2,
-    "head_dim": 16,
-    "num_experts": 6,
-    "num_experts_per_tok": 2,
-    "moe_intermediate_size": 40,
-}
 PROMPT = "def greet(name):\n    return"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("mixture")
-    save_reference("qwen3_moe", path, **SHAPE)
-    return byte_level_folder(path)
+    return save_mixture(tmp_path_factory.mktemp("mixture"))
 
 
 Start = Callable[..., Engine]
@@ -91,8 +80,7 @@ async def test_texts_are_those_of_one_process_also_of_other_weights(
 ) -> None:
     other, unfit = tmp_path / "other", tmp_path / "unfit"
     for path, changes in ((other, {"initializer_range": 0.3}), (unfit, {"num_experts": 4})):
-        save_reference("qwen3_moe", path, **{**SHAPE, **changes})
-        byte_level_folder(path)
+        save_mixture(path, **changes)
     found: list[list[str]] = []
     for options in ({}, {"tp": 2, "ep": 2}):
         async with asyncio.timeout(LIMIT_S), client(start(**options)) as http:
