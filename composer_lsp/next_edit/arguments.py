@@ -87,7 +87,7 @@ async def elsewhere(
     signature: Signature, situation: Situation, others: OtherFiles
 ) -> list[Proposal]:
     """The calls in other files than the situation's."""
-    if signature.is_member and await others.definitions(signature.name) > 1:
+    if signature.is_member and await others.definitions(signature.name) > 0:
         return []
     found: list[Proposal] = []
     for document in await others.mentioning(signature.name):

@@ -67,7 +67,7 @@ class OtherFiles(Protocol):
         ...
 
     async def definitions(self, name: str) -> int:
-        """In how many places it is defined, as far as is known."""
+        """In how many files it is defined beside those that were just edited, as far as is known."""
         ...
 
 

@@ -3,11 +3,15 @@ fake in tests."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.config import Settings
 from composer_lsp.server.status import Condition
+
+if TYPE_CHECKING:
+    from composer_lsp.completion.templates import FimPrompt
+    from composer_lsp.next_edit.content import Answer
 
 
 class ServiceError(Exception):
@@ -46,6 +50,15 @@ class CompletionService(Protocol):
 
     async def complete(self, request: CompletionRequest) -> Sequence[Suggestion]:
         """The suggestions, the best first. Cancelling this stops the engine's work.
+
+        Raises: ServiceError.
+        """
+        ...
+
+    async def infill(
+        self, prompt: "FimPrompt", *, max_tokens: int, stop: Sequence[str]
+    ) -> "Answer":
+        """What the model puts between two texts, its likeliest answer.
 
         Raises: ServiceError.
         """
