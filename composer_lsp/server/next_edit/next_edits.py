@@ -58,7 +58,8 @@ class NextEdits:
 
         Raises: SupersededError if a newer request came or the document changed meanwhile.
         """
-        key = unquote(request.document.uri)
+        # Two plugins may ask in their own ways at the same time.
+        key = _key(request.document.uri, in_document_only=request.in_document_only)
         task = self._running.start(key, self._search(request))
         try:
             await asyncio.wait((task,))
@@ -77,7 +78,8 @@ class NextEdits:
 
     def end(self, uri: str) -> None:
         """The document changed or closed."""
-        self._running.end(unquote(uri))
+        for in_document_only in (True, False):
+            self._running.end(_key(uri, in_document_only=in_document_only))
 
     def end_all(self) -> None:
         self._running.end_all()
@@ -115,3 +117,7 @@ class NextEdits:
         dismissed = () if request.is_invoked else tuple(self._dismissed)
         found: Proposal | None = await module.search(self._session, request, dismissed)
         return found
+
+
+def _key(uri: str, *, in_document_only: bool) -> str:
+    return f"{unquote(uri)}{' here' if in_document_only else ''}"

@@ -1,5 +1,5 @@
 // One life of the language server: its process and the LSP connection to it.
-import { type LogOutputChannel, workspace } from "vscode";
+import { type LogOutputChannel, type TextDocument, workspace } from "vscode";
 import {
   type ClientCapabilities,
   CloseAction,
@@ -22,6 +22,10 @@ const EXIT_AFTER_BREAK_MS = 1000;
 
 export interface Server extends Life {
   executeCommand(command: string, args: (string | number)[]): Promise<unknown>;
+  request(method: string, params: object): Promise<unknown>;
+  notify(method: string, params: object): Promise<void>;
+  /** As the server knows the document. */
+  uriOf(document: TextDocument): string;
 }
 
 export interface LaunchOptions {
@@ -53,6 +57,9 @@ export async function launchServer(command: ServerCommand, options: LaunchOption
     stop: () => stop(client, process, options.log),
     executeCommand: (name, args) =>
       client.sendRequest(ExecuteCommandRequest.type, { command: name, arguments: args }),
+    request: (method, params) => client.sendRequest<unknown>(method, params),
+    notify: (method, params) => client.sendNotification(method, params),
+    uriOf: (document) => client.code2ProtocolConverter.asUri(document.uri),
   };
 }
 

@@ -3,6 +3,7 @@ import { type ExtensionContext, window, workspace } from "vscode";
 import { registerCommands } from "./commands";
 import { FocusWatch } from "./focus";
 import { ServerManager } from "./manager";
+import { NextEdits } from "./nextEdits";
 import { ActivePython } from "./python";
 import { StatusBar } from "./statusBar";
 
@@ -20,6 +21,7 @@ export function activate(context: ExtensionContext): void {
     log,
     statusBar,
     python,
+    new NextEdits(() => server.running, log),
     ...registerCommands({ extensionUri: context.extensionUri, log, server, statusBar }),
     python.onDidChange(() => server.restartIfCommandChanged()),
     window.onDidChangeWindowState((state) => { focus.update(state.focused); }),
