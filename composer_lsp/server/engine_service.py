@@ -28,6 +28,7 @@ from composer_lsp.engine.errors import (
 from composer_lsp.engine.launcher import Launcher
 from composer_lsp.engine.local import load_model
 from composer_lsp.engine.select import ConfiguredTabEngine
+from composer_lsp.next_edit.content import Answer
 from composer_lsp.server.models import AUTO, recommended_model, smaller_model
 from composer_lsp.server.other_files import OtherFiles
 from composer_lsp.server.service import (
@@ -48,6 +49,7 @@ class EngineService:
         self._host = host
         self._launcher = Launcher(lambda: host.settings().engine)
         self._engine = ConfiguredTabEngine(self._launcher, self._tab)
+        self._watched = _WatchedEngine(self._engine, self._before_answer, self._on_answer)
         self._speed = Speed()
         self._pace = TabPace(self._speed, host.on_note, smaller_model)
         self._model: str | None = None
@@ -58,7 +60,7 @@ class EngineService:
             settings=self._settings,
         )
         self._completer = Completer(
-            _WatchedEngine(self._engine, self._before_answer, self._on_answer),
+            self._watched,
             self._tab,
             roots=host.roots,
             context=self._context,
@@ -87,6 +89,17 @@ class EngineService:
                 return False
             await self._context.rest(request, window, prompt_path(request))
             return True
+
+    async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Answer:
+        text, logprobs = "", list[float]()
+        with _told_to_users(self._tab()):
+            chunks = self._watched.complete(prompt, max_tokens=max_tokens, stop=stop, invoked=False)
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    text += chunk.text
+                    logprobs += [logprob for _, logprob in chunk.tokens]
+        mean = sum(logprobs) / len(logprobs) if logprobs else None
+        return Answer(text=text, mean_logprob=mean)
 
     def forget(self, uri: str) -> None:
         self._completer.close_document(uri)

@@ -3,7 +3,7 @@ fake in tests."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from composer_lsp.completion.edit_history import EditHistory
 from composer_lsp.completion.request import CompletionRequest, Suggestion
@@ -11,6 +11,10 @@ from composer_lsp.config import Settings
 from composer_lsp.index.service import IndexService
 from composer_lsp.server.documents import DocumentStore
 from composer_lsp.server.status import Condition
+
+if TYPE_CHECKING:
+    from composer_lsp.completion.templates import FimPrompt
+    from composer_lsp.next_edit.content import Answer
 
 
 class ServiceError(Exception):
@@ -57,6 +61,15 @@ class CompletionService(Protocol):
     async def prepare(self, request: CompletionRequest) -> bool:
         """The user rests at a place: have the prompt that the next keystroke there will need computed in
         the background. Returns when it is, or the user went elsewhere; False where no prompt may be made.
+
+        Raises: ServiceError.
+        """
+        ...
+
+    async def infill(
+        self, prompt: "FimPrompt", *, max_tokens: int, stop: Sequence[str]
+    ) -> "Answer":
+        """What the model puts between two texts, its likeliest answer.
 
         Raises: ServiceError.
         """

@@ -25,6 +25,10 @@ export interface Server extends Life {
   executeCommand(command: string, args: (string | number)[]): Promise<unknown>;
   /** Tells that the cursor rests there; ends when the next suggestion there is prepared. */
   prepare(document: TextDocument, cursor: Position): Promise<unknown>;
+  request(method: string, params: object): Promise<unknown>;
+  notify(method: string, params: object): Promise<void>;
+  /** As the server knows the document. */
+  uriOf(document: TextDocument): string;
 }
 
 export interface LaunchOptions {
@@ -62,6 +66,9 @@ export async function launchServer(command: ServerCommand, options: LaunchOption
       const place = { uri: convert.asUri(document.uri), range: { start: position, end: position } };
       return client.sendRequest(ExecuteCommandRequest.type, { command: "composer.prepare", arguments: [place] });
     },
+    request: (method, params) => client.sendRequest<unknown>(method, params),
+    notify: (method, params) => client.sendNotification(method, params),
+    uriOf: (document) => client.code2ProtocolConverter.asUri(document.uri),
   };
 }
 

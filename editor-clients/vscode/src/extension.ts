@@ -4,6 +4,7 @@ import { registerCommands } from "./commands";
 import { SCHEMES } from "./documents";
 import { FocusWatch } from "./focus";
 import { ServerManager } from "./manager";
+import { NextEdits } from "./nextEdits";
 import { ActivePython } from "./python";
 import { RestWatch } from "./rest";
 import { StatusBar } from "./statusBar";
@@ -26,6 +27,7 @@ export function activate(context: ExtensionContext): void {
     log,
     statusBar,
     python,
+    new NextEdits(() => server.running, log),
     ...registerCommands({ extensionUri: context.extensionUri, log, server, statusBar }),
     rest,
     window.onDidChangeActiveTextEditor(() => { rest.moved(); }),
