@@ -22,6 +22,7 @@ from composer_lsp.completion.overlap import (
     repeats_lines_before,
     repeats_tail,
     without_head,
+    without_opening_quote,
 )
 from composer_lsp.completion.parsing import ParsedWith
 from composer_lsp.completion.prompt import with_newlines
@@ -34,10 +35,12 @@ _CLOSING_TEXT = re.compile(r"(?:[\s)\]}>'\"`;:,]|</[\w.:-]*>)*")
 """What may follow the cursor on its line and still leave room for several lines before it."""
 _FENCE = re.compile(r"(?m)^[ \t]*(?:```|~~~)")
 _LEADING_BLANK_LINES = re.compile(r"\A(?:[ \t]*\n)+")
-_TAG = re.compile(r"</?[a-zA-Z]+>")
-_TAG_LANGUAGES = frozenset(
-    {"html", "xml", "markdown", "vue", "svelte", "javascriptreact", "typescriptreact", "php"}
-)
+_ANY_TAG = re.compile(r"</?[a-zA-Z]+>")
+_HTML_TAG = re.compile(r"(?i)</?(?:pre|s)>")
+_TAGS = dict.fromkeys(
+    ("html", "markdown", "vue", "svelte", "javascriptreact", "typescriptreact", "php"), _HTML_TAG
+) | {"xml": _ANY_TAG}
+"""Sentinels that are an element's name as well, by language."""
 _PARTIAL_WORD = re.compile(r"\w+\Z")
 
 
@@ -61,7 +64,7 @@ class Trimmer:
     def feed(self, chunk: str) -> bool:
         """Take more of the answer; True when what follows would be cut anyway."""
         self._raw += chunk
-        if may_become_head(self._raw, self._around.head):
+        if may_become_head(self._raw, self._around):
             return False
         answer = self._prepared()
         return min(self._ends(answer, is_complete=False), default=None) is not None
@@ -71,12 +74,13 @@ class Trimmer:
         stopped by itself; a stream that `feed` ended counts as stopped."""
         answer = self._prepared()
         end = min(self._ends(answer, is_complete=reason == "stop"), default=None)
+        is_closed = end is not None and answer[end : end + 1] == self._around.tail[:1]
         if end is not None:
             answer = answer[:end]
         elif reason == "length":
             answer = _without_partial(answer)
         answer = self._without_overlap(answer)
-        answer = self._stripped(self._parsed.longest_as_good(answer))
+        answer = self._stripped(self._parsed.longest_as_good(answer), is_closed=is_closed)
         if not answer.strip():
             return None
         return answer.replace("\n", self._around.line_ending)
@@ -87,7 +91,7 @@ class Trimmer:
         if around.is_line_blank_before_cursor:
             # The cursor stands on the empty line that the answer begins with.
             answer = _LEADING_BLANK_LINES.sub("", answer)
-        answer = without_head(answer, around.head)
+        answer = without_opening_quote(without_head(answer, around.head), around)
         return adopt_indent(answer, around.head, around.lines_before, around.indent)
 
     def _ends(self, answer: str, *, is_complete: bool) -> Iterator[int]:
@@ -101,7 +105,8 @@ class Trimmer:
         around = self._around
         for sentinel in self._sentinels:
             if (found := answer.find(sentinel)) >= 0:
-                yield found
+                # One bracket is too many where a piece ended before the other.
+                yield found - (answer[found - 1 : found] == "<" and sentinel[0] != "<")
         if self._may_fence and (fence := _FENCE.search(answer)):
             yield fence.start()
         if self._is_single_line and "\n" in answer:
@@ -177,27 +182,31 @@ class Trimmer:
         num_lines = partly_repeats_line_after(lines, self._around)
         return answer if num_lines is None else "\n".join(lines[:num_lines])
 
-    def _stripped(self, answer: str) -> str:
-        kept = answer.rstrip()
+    def _stripped(self, answer: str, *, is_closed: bool) -> str:
+        """The answer without the blanks at its end, but those before what follows the cursor.
+        `is_closed`: the answer had that as well."""
+        kept, tail = answer.rstrip(), self._around.tail
+        if not kept or not tail.strip():
+            return kept
+        is_bracket = tail[0] in ")]}"
         closing_line = re.search(r"\n[ \t]*\Z", answer)
-        if closing_line and kept and self._around.tail[:1] in {")", "]", "}"}:
-            # The bracket after the cursor stood on a line of its own in the answer.
+        is_own_line = is_closed or "\n" in kept
+        if closing_line and is_own_line and (is_bracket or tail.startswith("</")):
+            # What follows the cursor stood on a line of its own in the answer.
             return kept + closing_line.group()
-        tail = self._around.tail
-        if tail.strip() and not tail.startswith(" ") and kept:
-            return kept + (" " if answer[len(kept) :].startswith(" ") else "")
-        return kept
+        is_spaced = not is_bracket or answer[:1].isspace() or self._around.head[-1:].isspace()
+        return kept + " " * (is_spaced and tail[0] != " " and answer[len(kept) :].startswith(" "))
 
 
 def _sentinels_of(around: Surroundings) -> tuple[str, ...]:
     """Sentinels that are not simply part of this document's own text."""
-    has_tags = around.language_id in _TAG_LANGUAGES
+    tag = _TAGS.get(around.language_id)
     return tuple(
         sentinel
         for sentinel in ALL_SENTINELS
         if sentinel not in around.before
         and sentinel not in around.after
-        and not (has_tags and _TAG.fullmatch(sentinel))
+        and not (tag and tag.fullmatch(sentinel))
     )
 
 
