@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 
 from composer_index.ignores import HiddenFiles
+from composer_lsp.completion.answer import Answers
 from composer_lsp.completion.debounce import Debounce
 from composer_lsp.completion.filters import document_path, wants_suggestion, why_withheld
 from composer_lsp.completion.generation import Generation, ms_since, suggestion_at
@@ -42,6 +43,7 @@ class Completer:
         self._settings = settings
         self._roots = roots
         self._context = context
+        self.answers = Answers()
         self._hidden = HiddenFiles()
         self._documents: OrderedDict[str, _Document] = OrderedDict()
 
@@ -78,6 +80,7 @@ class Completer:
             memory=document.typed_through,
             request=request,
             known=known,
+            on_answer=self.answers.keep,
             started=started,
             wait_s=wait_s,
         )
