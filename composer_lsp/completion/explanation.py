@@ -7,7 +7,7 @@ from typing import Any
 
 from composer_lsp.completion import judge
 from composer_lsp.completion.answer import Answer
-from composer_lsp.completion.prompt import estimated_tokens
+from composer_lsp.completion.tokens import estimated_tokens
 from composer_lsp.completion.trim import Trimmer, TrimStep
 
 _STAGES = ("debounce", "prompt", "queue", "prefill", "first_token", "decode", "trim", "total")
