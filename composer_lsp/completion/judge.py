@@ -21,8 +21,8 @@ class Features:
     """1 where the model had more to say, which is often what was wanted too."""
 
 
-_BIAS = 2.20
-_WEIGHTS = Features(mean_logprob=3.27, least_logprob=0.18, num_more_lines=-1.11, is_cut=-1.07)
+BIAS = 2.20
+WEIGHTS = Features(mean_logprob=3.27, least_logprob=0.18, num_more_lines=-1.11, is_cut=-1.07)
 
 
 def score(text: str, tokens: Iterable[tuple[str, float]], *, is_cut: bool) -> float | None:
@@ -34,8 +34,8 @@ def score(text: str, tokens: Iterable[tuple[str, float]], *, is_cut: bool) -> fl
 
 
 def score_of(features: Features) -> float:
-    logit = _BIAS + sum(
-        getattr(_WEIGHTS, each.name) * getattr(features, each.name) for each in fields(Features)
+    logit = BIAS + sum(
+        getattr(WEIGHTS, each.name) * getattr(features, each.name) for each in fields(Features)
     )
     return (1 + math.tanh(logit / 2)) / 2
 
