@@ -130,6 +130,7 @@ async def _complete(
     place_text: str, settings: TabSettings, *, beside: Sequence[Path], as_json: bool
 ) -> int:
     from composer_lsp.completion.completer import Completer
+    from composer_lsp.completion.context import FixedContext
     from composer_lsp.engine.launcher import Launcher
     from composer_lsp.engine.select import ConfiguredTabEngine
 
@@ -140,7 +141,7 @@ async def _complete(
     engine = ConfiguredTabEngine(Launcher(EngineSettings), lambda: settings)
     request = CompletionRequest(document=document, offset=offset_of(text, place), trigger="invoked")
     try:
-        completer = Completer(engine, lambda: settings, context=lambda request: context)
+        completer = Completer(engine, lambda: settings, context=FixedContext(context))
         suggestions = await completer.complete(request)
     finally:
         await engine.aclose()

@@ -8,13 +8,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 
 from composer_index.ignores import HiddenFiles
+from composer_lsp.completion.context import FixedContext, PromptContext
 from composer_lsp.completion.debounce import Debounce
 from composer_lsp.completion.filters import document_path, wants_suggestion, why_withheld
-from composer_lsp.completion.generation import Generation, ms_since, suggestion_at
+from composer_lsp.completion.generation import (
+    Generation,
+    ms_since,
+    prompt_path,
+    suggestion_at,
+)
 from composer_lsp.completion.prompt import PromptWindow
-from composer_lsp.completion.repository import NO_CONTEXT, RepositoryContext
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.completion.tab_engine import TabEngine
+from composer_lsp.completion.templates import FimPrompt
 from composer_lsp.completion.typed_through import TypedThrough
 from composer_lsp.config import TabSettings
 
@@ -33,15 +39,15 @@ class Completer:
         settings: Callable[[], TabSettings],
         *,
         roots: Callable[[], Sequence[str]] = tuple,
-        context: Callable[[CompletionRequest], RepositoryContext] = lambda request: NO_CONTEXT,
+        context: PromptContext | None = None,
     ) -> None:
         """`roots`: paths of the workspace folders, which anchored globs count from. `context`: what
-        is known of other files, at once; nothing of it may be a hidden file's.
+        is known of other files, by default nothing.
         """
         self._engine = engine
         self._settings = settings
         self._roots = roots
-        self._context = context
+        self._context = context or FixedContext()
         self._hidden = HiddenFiles()
         self._documents: OrderedDict[str, _Document] = OrderedDict()
 
@@ -82,6 +88,21 @@ class Completer:
             wait_s=wait_s,
         )
         return await document.run(generation.run)
+
+    def window(self, request: CompletionRequest) -> FimPrompt | None:
+        """The text around the cursor that a prompt would have; None where none may be made."""
+        if why_withheld(request.document, self._hidden) is not None:
+            return None
+        settings = self._settings()
+        if not wants_suggestion(request.document, request.trigger, settings, self._roots()):
+            return None
+        return self._document(request.document.uri).window.prompt(
+            request.document.text,
+            request.offset,
+            context_tokens=settings.context_tokens,
+            path=prompt_path(request),
+            language_id=request.document.language_id,
+        )
 
     def close_document(self, uri: str) -> None:
         """Forget a closed document and end its request."""

@@ -4,20 +4,20 @@ alternative that was asked for."""
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from composer_lsp.completion import judge
+from composer_lsp.completion.context import PromptContext
 from composer_lsp.completion.filters import document_path
-from composer_lsp.completion.literals import line_comment
-from composer_lsp.completion.prompt import PromptWindow, path_end
-from composer_lsp.completion.repository import RepositoryContext
+from composer_lsp.completion.prompt import PromptWindow
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.completion.surroundings import Surroundings
 from composer_lsp.completion.tab_engine import TabChunk, TabEngine, TabEngineError
 from composer_lsp.completion.templates import FimPrompt
+from composer_lsp.completion.tokens import estimated_tokens
 from composer_lsp.completion.trim import Trimmer
 from composer_lsp.completion.typed_through import TypedThrough
 from composer_lsp.config import TabSettings
@@ -36,7 +36,7 @@ class Generation:
     engine: TabEngine
     settings: TabSettings
     window: PromptWindow
-    context: Callable[[CompletionRequest], RepositoryContext]
+    context: PromptContext
     memory: TypedThrough
     request: CompletionRequest
     known: Sequence[Suggestion]
@@ -58,23 +58,15 @@ class Generation:
         return found
 
     def _prompt(self) -> FimPrompt:
-        document = self.request.document
-        path = _text_of(document_path(document.uri) or "")
-        prompt = self.window.prompt(
-            document.text,
+        path = prompt_path(self.request)
+        window = self.window.prompt(
+            self.request.document.text,
             self.request.offset,
             context_tokens=self.settings.context_tokens,
             path=path,
+            language_id=self.request.document.language_id,
         )
-        context = self.context(self.request)
-        if not context.snippets:
-            return prompt
-        return replace(
-            prompt,
-            path=path_end(path),
-            context=context,
-            line_comment=line_comment(document.language_id),
-        )
+        return self.context.prompt(self.request, window, path)
 
     def _remember(self, found: Sequence[Suggestion]) -> None:
         # The one remembered last is the first that the memory answers with.
@@ -151,6 +143,9 @@ class Generation:
                 tokens += chunk.tokens
                 if first_ms is None and chunk.text:
                     first_ms = ms_since(asked)
+                    self.context.computed(
+                        self.request, prompt, _reading(prompt, reported, first_ms)
+                    )
                 trim_started = time.perf_counter()
                 is_enough = trimmer.feed(chunk.text)
                 trim_s += time.perf_counter() - trim_started
@@ -184,9 +179,19 @@ def suggestion_at(
     return Suggestion(text=text, start=request.offset, end=request.offset, timings=timings)
 
 
-def _text_of(path: str) -> str:
-    """A path as a prompt can carry it, which not every file's name is."""
-    return path.encode(errors="replace").decode()
+def prompt_path(request: CompletionRequest) -> str:
+    """The document's path as a prompt can carry it, which not every file's name is."""
+    return (document_path(request.document.uri) or "").encode(errors="replace").decode()
+
+
+def _reading(
+    prompt: FimPrompt, reported: Mapping[str, float], first_ms: float
+) -> Mapping[str, float]:
+    """What reading the prompt cost, by the engine's word or else by the wait for its first token."""
+    if "num_prefill_tokens" in reported and "prefill_ms" in reported:
+        return reported
+    texts = (prompt.prefix, prompt.suffix, *(each.text for each in prompt.context.snippets))
+    return {"num_prefill_tokens": sum(map(estimated_tokens, texts)), "prefill_ms": first_ms}
 
 
 def ms_since(started: float) -> float:

@@ -9,20 +9,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from composer_lsp.completion.heads import heads_above
 from composer_lsp.completion.repository import NO_CONTEXT
 from composer_lsp.completion.templates import FimPrompt
-
-CHARS_PER_TOKEN = 3
-"""Of source text. Files of nine languages have medians of 3.6 to 4.3 characters a token of
-Qwen2.5-Coder's tokenizer, minified code 2.4."""
-
-_LONG_RUN = re.compile(r"[A-Za-z0-9+/]{40,}=*")
-"""Data in base64 or hexadecimal (1.1 to 1.9 characters a token)."""
-_DENSE = re.compile(r"[\d\x00-\x08\x0e-\x1f\u0900-\U0010ffff]")
-"""Digits, controls, and scripts with about a character a token (Amharic .8, Hindi 1.0, Chinese 1.7;
-symbols that hardly any text has, such as Braille, .4)."""
-_WIDE = re.compile(r"[\x80-\u08ff]")
-"""Greek (1.2) to Cyrillic (3.0), counted as 1.5."""
+from composer_lsp.completion.tokens import CHARS_PER_TOKEN, estimated_tokens, num_fitting
 
 _NEW_FILE_TOKENS = 32
 """Text up to this long gets its path into the prompt. Qwen2.5-Coder-0.5B begins every empty file
@@ -31,7 +21,9 @@ _NUM_PATH_PARTS = 2
 
 _SLACK = 0.25
 """Part of the prefix budget that is left free when the window is placed, for typing into."""
-_STEP_CHARS = 60
+_HEADS = 0.2
+"""Part of the prefix budget for imports and the heads of enclosing blocks, where the file begins above
+the window."""
 _ANCHOR_CHARS = 200
 _MAX_INSERTED_CHARS = 200
 
@@ -45,29 +37,44 @@ class PromptWindow:
     def __init__(self) -> None:
         self._start = 0
         self._anchor = ""
+        self._heads = ""
         self._suffix: str | None = None
         self._suffix_is_rest = False
         self._num_before = 0
         self._num_inserted = 0
 
-    def prompt(self, text: str, offset: int, *, context_tokens: int, path: str = "") -> FimPrompt:
+    def prompt(
+        self, text: str, offset: int, *, context_tokens: int, path: str = "", language_id: str = ""
+    ) -> FimPrompt:
         """The prompt for the cursor at `offset`; the budget covers both parts. The end of `path`
-        goes into it while the text is too short to show its language."""
+        goes into it while the text is too short to show its language. By `language_id`, a prompt that
+        begins inside the file keeps its imports and the heads of what it begins inside of."""
         before, after = text[:offset], text[offset:]
         max_prefix_tokens = context_tokens * 2 // 3
         suffix = self._frozen_suffix(len(before), after)
         if suffix is None:
             suffix = self._freeze_suffix(after, context_tokens - max_prefix_tokens)
         self._num_before = len(before)
-        if not self._keeps_start(before, max_prefix_tokens):
-            self._start = _window_start(before, int(max_prefix_tokens * (1 - _SLACK)))
+        max_own_tokens = max_prefix_tokens - estimated_tokens(self._heads)
+        if not self._keeps_start(before, max_own_tokens):
+            self._place(text, before, max_prefix_tokens, language_id)
         prefix = before[self._start :]
         self._anchor = prefix[:_ANCHOR_CHARS]
+        prefix = self._heads + prefix
         return FimPrompt(
             prefix=with_newlines(prefix),
             suffix=with_newlines(suffix),
             path=path_end(path) if _is_new(prefix + suffix) else "",
         )
+
+    def _place(self, text: str, before: str, max_tokens: int, language_id: str) -> None:
+        self._start = _window_start(before, int(max_tokens * (1 - _SLACK)))
+        max_heads = int(max_tokens * _HEADS)
+        self._heads = heads_above(text, self._start, language_id, max_tokens=max_heads)
+        if self._heads:  # They take their room from the window.
+            max_own = max_tokens - estimated_tokens(self._heads)
+            self._start = _window_start(before, int(max_own * (1 - _SLACK)))
+            self._heads = heads_above(text, self._start, language_id, max_tokens=max_heads)
 
     def _keeps_start(self, before: str, max_tokens: int) -> bool:
         if not before.startswith(self._anchor, self._start):
@@ -104,20 +111,10 @@ class PromptWindow:
 
     def _freeze_suffix(self, after: str, max_tokens: int) -> str:
         self._num_inserted = 0
-        num_chars = _num_fitting(after[: max_tokens * CHARS_PER_TOKEN], max_tokens)
+        num_chars = num_fitting(after[: max_tokens * CHARS_PER_TOKEN], max_tokens)
         self._suffix_is_rest = num_chars == len(after)
         self._suffix = after if self._suffix_is_rest else _whole_lines(after[:num_chars])
         return self._suffix
-
-
-def estimated_tokens(text: str) -> int:
-    """About as many tokens as the text has for a model, rather more than fewer: counting exactly
-    would cost a round trip to the engine for each keystroke."""
-    others = _LONG_RUN.sub("", text)
-    num_dense = len(text) - len(others) + len(_DENSE.findall(others))
-    num_wide = 0 if others.isascii() else len(_WIDE.findall(others))
-    num_thirds = len(text) + 2 * num_dense + num_wide
-    return -(-num_thirds // CHARS_PER_TOKEN)
 
 
 def narrowed(prompt: FimPrompt) -> Iterator[FimPrompt]:
@@ -154,23 +151,11 @@ def with_newlines(text: str) -> str:
 
 def _window_start(before: str, max_tokens: int) -> int:
     nearest = before[max(0, len(before) - max_tokens * CHARS_PER_TOKEN) :]
-    cut = len(before) - _num_fitting(nearest[::-1], max_tokens)
+    cut = len(before) - num_fitting(nearest[::-1], max_tokens)
     if cut == 0:
         return 0
     line = before.find("\n", cut - 1) + 1
     return line if 0 < line < len(before) else cut
-
-
-def _num_fitting(text: str, max_tokens: int) -> int:
-    """How many characters from the start of the text have no more than `max_tokens`."""
-    if estimated_tokens(text) <= max_tokens:
-        return len(text)
-    num_tokens = 0
-    for start in range(0, len(text), _STEP_CHARS):
-        num_tokens += estimated_tokens(text[start : start + _STEP_CHARS])
-        if num_tokens > max_tokens:
-            return start
-    return len(text)
 
 
 def _whole_lines(text: str) -> str:

@@ -18,7 +18,7 @@ from composer_lsp.engine.errors import (
 )
 from composer_lsp.engine.launcher import Launcher
 from composer_lsp.engine.spawn import engine_log_path
-from composer_lsp.engine.tab import Forcing, stream_completion
+from composer_lsp.engine.tab import Forcing, prepare, stream_completion
 
 _GONE = (UnreachableError, TruncatedStreamError, OverloadedError)
 """The engine died, left, or is draining: another one answers the next try."""
@@ -62,6 +62,24 @@ class LocalTabEngine:
                 await self._disconnect(connection, error)
                 if has_answered or is_last_try:
                     raise
+
+    async def prepare(self, prompt: FimPrompt) -> Mapping[str, float]:
+        """Raises: EngineError."""
+        connection = await self._connected(False)
+        settings = self._settings()
+        try:
+            async with connection.in_use():
+                model = await connection.model(settings.model)
+                return await prepare(
+                    connection.background,
+                    prompt,
+                    model=model.name,
+                    fim_template=settings.fim_template,
+                    forcing=model.forcing,
+                )
+        except _GONE as error:
+            await self._disconnect(connection, error)
+            raise
 
     async def aclose(self) -> None:
         if self._connection is not None:
@@ -114,6 +132,7 @@ class _Connection:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self._client = local_client(endpoint, "tab")
+        self.background = local_client(endpoint, "background")
         self._models: dict[str, _Model] = {}
         self._num_users = 0
         self._is_retired = False
@@ -126,12 +145,16 @@ class _Connection:
         finally:
             self._num_users -= 1
             if self._is_retired and self._num_users == 0:
-                await self._client.aclose()
+                await self._close()
 
     async def retire(self) -> None:
         self._is_retired = True
         if self._num_users == 0:
-            await self._client.aclose()
+            await self._close()
+
+    async def _close(self) -> None:
+        await self._client.aclose()
+        await self.background.aclose()
 
     async def model(self, setting: str) -> "_Model":
         """The model that the setting means to this engine, loaded."""

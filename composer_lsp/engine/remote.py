@@ -1,6 +1,6 @@
 """Tab completions by a server behind a URL that the user configured."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 
 from composer_lsp.completion.tab_engine import TabChunk
@@ -63,6 +63,10 @@ class RemoteTabEngine:
             self._last_error = error
             self._backoff.failed()
             raise
+
+    async def prepare(self, prompt: FimPrompt) -> Mapping[str, float]:
+        """Nothing: a server's time is others' too, and may have its price."""
+        return {}
 
     async def aclose(self) -> None:
         await self._client.aclose()

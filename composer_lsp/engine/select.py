@@ -1,6 +1,6 @@
 """Which engine answers the tab role: the one on this machine, or the URL in the settings."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 
 from composer_lsp.completion.tab_engine import TabChunk
@@ -37,6 +37,14 @@ class ConfiguredTabEngine:
         async with aclosing(chunks):
             async for chunk in chunks:
                 yield chunk
+
+    async def prepare(self, prompt: FimPrompt) -> Mapping[str, float]:
+        """Have the prompt read while nothing more urgent is to be done, so that one that begins like it
+        waits for what is new alone. Returns the timings, none where nothing was read.
+
+        Raises: EngineError.
+        """
+        return await (await self._current()).prepare(prompt)
 
     async def aclose(self) -> None:
         await self._local.aclose()

@@ -1,13 +1,19 @@
 """One tab completion over an OpenAI-compatible server: prompt in, chunks out."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from enum import Enum
 from typing import Any
 
-from composer_lsp.completion.prompt import CHARS_PER_TOKEN, narrowed
+from composer_lsp.completion.prompt import narrowed
 from composer_lsp.completion.tab_engine import TabChunk
-from composer_lsp.completion.templates import FimPrompt, FimTemplate, find_template
+from composer_lsp.completion.templates import (
+    SERVER_SIDE,
+    FimPrompt,
+    FimTemplate,
+    find_template,
+)
+from composer_lsp.completion.tokens import CHARS_PER_TOKEN
 from composer_lsp.engine.chunks import chunk_of
 from composer_lsp.engine.client import OpenAIClient
 from composer_lsp.engine.errors import RequestRefusedError
@@ -106,6 +112,20 @@ def _answer(
         "max_tokens": max_tokens,
     }
     return _healed(client, template, prompt, forcing, sampling)
+
+
+async def prepare(
+    client: OpenAIClient, prompt: FimPrompt, *, model: str, fim_template: str, forcing: Forcing
+) -> Mapping[str, float]:
+    """The timings of having the prompt read and nothing answered; none where the server makes the
+    prompt. Raises: EngineError, UnknownTemplateError."""
+    if fim_template in SERVER_SIDE:
+        return {}
+    rendered = find_template(fim_template, model).render(
+        prompt, hold_back=forcing is not Forcing.NONE
+    )
+    body = {"model": model, "prompt": rendered.text, "max_tokens": 0, "temperature": 0}
+    return chunk_of(await client.post("completions", body)).timings
 
 
 async def _healed(

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 from lsprotocol import types
 from pygls.workspace import TextDocument, Workspace
 
+from composer_lsp.completion.edit_history import Watch
 from composer_lsp.completion.request import DocumentSnapshot
 from composer_lsp.server.positions import PositionEncoding
 
@@ -36,6 +37,9 @@ class TextBuffer:
     def __init__(self, text: str, encoding: PositionEncoding) -> None:
         self._encoding = encoding
         self._has_surrogates = False
+        self.watch: Watch | None = None
+        """Is told the lines that each change has replaced."""
+        self._lines: list[str] = []
         self.replace_all(text)
 
     @property
@@ -56,9 +60,11 @@ class TextBuffer:
         return self._lines
 
     def replace_all(self, text: str) -> None:
-        self._lines = _split(self._joined(text))
+        old, self._lines = self._lines, _split(self._joined(text))
         self._text: str | None = None
         self._starts: list[int] | None = None
+        if self.watch is not None:
+            self.watch(0, old, self._lines)
 
     def replace(self, start: types.Position, end: types.Position, text: str) -> None:
         """Replace a range, given in either order."""
@@ -71,9 +77,12 @@ class TextBuffer:
         lines = _split(self._joined(changed, inserted=text))
         if last + 1 < len(self._lines):
             lines.pop()  # `changed` ended with its terminator; what follows is the next line.
+        old = self._lines[first : last + 1]
         self._lines[first : last + 1] = lines
         self._text = None
         self._starts = None
+        if self.watch is not None:
+            self.watch(first, old, lines)
 
     def offset_at(self, position: types.Position) -> int:
         """In code points from the start of the text."""

@@ -10,7 +10,10 @@ from contextlib import aclosing, contextmanager
 
 from composer_inference.endpoint import EndpointError
 from composer_lsp.completion.completer import Completer
+from composer_lsp.completion.context import ContextKeeper
+from composer_lsp.completion.generation import prompt_path
 from composer_lsp.completion.request import CompletionRequest, Suggestion
+from composer_lsp.completion.speed import Speed, unread_prompt
 from composer_lsp.completion.tab_engine import TabChunk, TabEngine
 from composer_lsp.completion.templates import FimPrompt, UnknownTemplateError
 from composer_lsp.config import TabSettings
@@ -25,6 +28,7 @@ from composer_lsp.engine.launcher import Launcher
 from composer_lsp.engine.local import load_model
 from composer_lsp.engine.select import ConfiguredTabEngine
 from composer_lsp.server.models import AUTO, recommended_model
+from composer_lsp.server.other_files import OtherFiles
 from composer_lsp.server.service import (
     ModelMissingError,
     ServiceError,
@@ -42,10 +46,18 @@ class EngineService:
         self._host = host
         self._launcher = Launcher(lambda: host.settings().engine)
         self._engine = ConfiguredTabEngine(self._launcher, self._tab)
+        self._speed = Speed()
+        self._context = ContextKeeper(
+            sources=OtherFiles(host.index, host.documents, host.roots, host.edits),
+            prepare=self._engine.prepare,
+            speed=self._speed,
+            settings=host.settings,
+        )
         self._completer = Completer(
             _WatchedEngine(self._engine, self._before_answer, self._on_answer),
             self._tab,
             roots=host.roots,
+            context=self._context,
         )
         self._answering = _answering(self._tab())
         self._getting_ready: asyncio.Task[None] | None = None
@@ -59,12 +71,22 @@ class EngineService:
         with _told_to_users(self._tab()):
             return await self._completer.complete(request)
 
+    async def prepare(self, request: CompletionRequest) -> bool:
+        with _told_to_users(self._tab()):
+            window = self._completer.window(request)
+            if window is None:
+                return False
+            await self._context.rest(request, window, prompt_path(request))
+            return True
+
     def forget(self, uri: str) -> None:
         self._completer.close_document(uri)
+        self._context.forget(uri)
 
     def settings_changed(self) -> None:
         self._completer.forget_suggestions()
         if (answering := _answering(self._tab())) != self._answering:
+            self._context.forget_computed()
             self._answering = answering
             self._host.on_model(None)
             self._host.on_condition("ready", "")
@@ -73,11 +95,13 @@ class EngineService:
         self._host.on_condition("starting", "")
         with _told_to_users(self._tab()):
             await self._launcher.restart()
+            self._context.forget_computed()
             await self._get_ready()
 
     async def close(self) -> None:
         if self._getting_ready is not None:
             self._getting_ready.cancel()
+        self._context.close()
         await self._engine.aclose()
 
     def _tab(self) -> TabSettings:
@@ -126,6 +150,8 @@ class EngineService:
             await client.aclose()
         self._host.on_model(str(answer.get("model", tab.model)))
         self._host.on_condition("ready", "")
+        if self._speed.tokens_per_s is None:
+            self._speed.observe(await self._engine.prepare(unread_prompt()))
 
 
 class _WatchedEngine:

@@ -5,8 +5,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from composer_lsp.completion.edit_history import EditHistory
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.config import Settings
+from composer_lsp.index.service import IndexService
+from composer_lsp.server.documents import DocumentStore
 from composer_lsp.server.status import Condition
 
 
@@ -51,6 +54,14 @@ class CompletionService(Protocol):
         """
         ...
 
+    async def prepare(self, request: CompletionRequest) -> bool:
+        """The user rests at a place: have the prompt that the next keystroke there will need computed in
+        the background. Returns when it is, or the user went elsewhere; False where no prompt may be made.
+
+        Raises: ServiceError.
+        """
+        ...
+
     def forget(self, uri: str) -> None:
         """The document was closed, or opened afresh."""
         ...
@@ -72,6 +83,10 @@ class ServiceHost:
     """The settings of now, with what the user toggled."""
     roots: Callable[[], Sequence[str]]
     """Paths of the workspace's folders."""
+    index: Callable[[], IndexService | None]
+    """The window's index, None while it is turned off."""
+    documents: Callable[[], DocumentStore]
+    edits: EditHistory
     on_condition: Callable[[Condition, str], None]
     """Tell the state of the engine, with a message ("" for the usual one)."""
     on_model: Callable[[str | None], None]

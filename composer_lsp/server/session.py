@@ -12,14 +12,15 @@ from urllib.parse import unquote
 
 from lsprotocol.types import WorkspaceFolder
 
-from composer_lsp.completion.request import CompletionRequest, Suggestion
+from composer_lsp.completion.edit_history import EditHistory
+from composer_lsp.completion.request import CompletionRequest, DocumentSnapshot, Suggestion
 from composer_lsp.config import Settings
 from composer_lsp.index.service import IndexService
 from composer_lsp.server.agent.diagnostics import Diagnostics
 from composer_lsp.server.agent.usable import UsableDocuments
 from composer_lsp.server.conditions import Conditions
 from composer_lsp.server.configuration import Configuration, Layer
-from composer_lsp.server.documents import DocumentStore
+from composer_lsp.server.documents import Document, DocumentStore
 from composer_lsp.server.editor import Editor
 from composer_lsp.server.imports import import_agent
 from composer_lsp.server.latest import Latest, SupersededError
@@ -36,6 +37,7 @@ from composer_lsp.server.switches import Switches
 from composer_lsp.server.window_index import WindowIndex, local_path
 
 if TYPE_CHECKING:
+    from composer_index.ignores import HiddenFiles
     from composer_lsp.server.agent.runs import Runs
 
 logger = logging.getLogger(__name__)
@@ -64,6 +66,7 @@ class Session:
         self._places: dict[str, tuple[int, int]] = {}
         self._agent: asyncio.Task[Runs] | None = None
         self.diagnostics = Diagnostics()
+        self.edits = EditHistory(_Visible())
         self.usable_documents = UsableDocuments(
             self.index.index_roots, lambda: self.settings.index.include_secret
         )
@@ -163,14 +166,32 @@ class Session:
         """The document changed or closed: what runs for it has no use any more."""
         self._running.end(unquote(uri))
 
+    def watch_edits(self, document: Document) -> None:
+        """The document was opened."""
+        buffer = document.buffer
+        buffer.watch = self.edits.opened(
+            document.uri, document.language_id or "", lambda: buffer.lines
+        )
+
     def forget(self, uri: str) -> None:
         """The document was closed, or opened afresh."""
+        self.edits.closed(uri)
         self.end_suggesting(uri)
         self.diagnostics.forget(uri)
         self.usable_documents.forget(uri)
         self._places.pop(unquote(uri), None)
         if (service := self._ready_service()) is not None:
             service.forget(uri)
+
+    async def prepare(self, request: CompletionRequest) -> bool:
+        """The user rests at a place: have its prompt computed; whether one may be made there."""
+        if self._is_paused:
+            return False
+        try:
+            return await (await self._get_service()).prepare(request)
+        except ServiceError as error:
+            self._on_service_error(error)
+            return False
 
     async def restart_service(self) -> None:
         """Raises: ServiceError."""
@@ -210,9 +231,15 @@ class Session:
         return ServiceHost(
             settings=lambda: self.settings,
             roots=self._roots,
+            index=self.code_index,
+            documents=self._documents,
+            edits=self.edits,
             on_condition=self._conditions.on_condition,
             on_model=self.board.set_model,
         )
+
+    def code_index(self) -> IndexService | None:
+        return self.index.service if self.settings.index.enabled else None
 
     def _roots(self) -> list[str]:
         folders: dict[str, WorkspaceFolder] = self._documents().folders
@@ -279,6 +306,22 @@ class Session:
             logger.error("background work failed", exc_info=error)
 
 
+class _Visible:
+    """Whether a document's text may be put in a prompt."""
+
+    def __init__(self) -> None:
+        self._hidden: HiddenFiles | None = None
+
+    def __call__(self, uri: str, language_id: str) -> bool:
+        # Imported here: before `initialize` is answered nobody asks.
+        from composer_index.ignores import HiddenFiles
+        from composer_lsp.completion.filters import why_withheld
+
+        self._hidden = self._hidden or HiddenFiles()
+        document = DocumentSnapshot(uri=uri, version=0, text="", language_id=language_id)
+        return why_withheld(document, self._hidden) is None
+
+
 class _AgentHost:
     """What the agent's runs need of the window."""
 
@@ -291,7 +334,7 @@ class _AgentHost:
 
     @property
     def code_index(self) -> IndexService | None:
-        return self._session.index.service if self.settings.index.enabled else None
+        return self._session.code_index()
 
     def roots(self) -> Sequence[str]:
         return self._session.index.index_roots()

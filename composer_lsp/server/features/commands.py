@@ -6,7 +6,8 @@ from typing import Any, cast
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
-from composer_lsp.server.agent.arguments import flag
+from composer_lsp.completion.request import CompletionRequest
+from composer_lsp.server.agent.arguments import flag, read_options
 from composer_lsp.server.logs import log_path
 from composer_lsp.server.model_fetch import ModelFetchError
 from composer_lsp.server.server import ComposerServer
@@ -22,6 +23,7 @@ JsonObject = dict[str, Any]
 def register(server: ComposerServer) -> None:
     commands: dict[str, Callable[..., Any]] = {
         "composer.status": status,
+        "composer.prepare": prepare,
         "composer.snooze": snooze,
         "composer.toggle": toggle,
         "composer.restartEngine": restart_engine,
@@ -49,6 +51,22 @@ async def status(ls: ComposerServer, *arguments: Any) -> JsonObject:
 
         status["agent"] = await agent_status(ls.session)
     return status
+
+
+async def prepare(ls: ComposerServer, *arguments: Any) -> JsonObject:
+    """The user opened a document or rests in it: what the next keystroke's suggestion needs is computed
+    in the background, other files' text included. Arguments: `{"uri", "range"}`, at whose end the cursor
+    is. Answered when that is done, with `{"prepared": false}` where there are no suggestions."""
+    options = read_options("composer.prepare", arguments, 0)
+    if options.uri is None or options.range is None:
+        raise JsonRpcInvalidParams(
+            'composer.prepare takes {"uri": …, "range": …}, where the cursor is'
+        )
+    document = ls.document(options.uri)
+    request = CompletionRequest(
+        document=document.snapshot(), offset=document.buffer.offset_at(options.range.end)
+    )
+    return {"prepared": await ls.session.prepare(request)}
 
 
 def snooze(ls: ComposerServer, *arguments: Any) -> JsonObject:

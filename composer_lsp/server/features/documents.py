@@ -17,7 +17,9 @@ def register(server: ComposerServer) -> None:
 
 def did_open(ls: ComposerServer, params: types.DidOpenTextDocumentParams) -> None:
     ls.session.forget(params.text_document.uri)
-    ls.session.index.document_changed(ls.document(params.text_document.uri))
+    document = ls.document(params.text_document.uri)
+    ls.session.watch_edits(document)
+    ls.session.index.document_changed(document)
 
 
 def did_change(ls: ComposerServer, params: types.DidChangeTextDocumentParams) -> None:

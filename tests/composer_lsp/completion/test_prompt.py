@@ -2,8 +2,9 @@
 
 import pytest
 
-from composer_lsp.completion.prompt import PromptWindow, estimated_tokens
+from composer_lsp.completion.prompt import PromptWindow
 from composer_lsp.completion.templates import FimPrompt
+from composer_lsp.completion.tokens import estimated_tokens
 from tests.composer_lsp.completion.drawn import drawn
 
 CONTEXT_TOKENS = 300

@@ -44,6 +44,11 @@ class FakeService:
     async def warm_up(self) -> None:
         report("warm up")
 
+    async def prepare(self, request: CompletionRequest) -> bool:
+        line = request.document.text[: request.offset].rpartition("\n")[2]
+        report(f"prepare {line}")
+        return line != "hidden"
+
     async def complete(self, request: CompletionRequest) -> Sequence[Suggestion]:
         text, offset = request.document.text, request.offset
         line = text[:offset].splitlines()[-1] if text[:offset] else ""

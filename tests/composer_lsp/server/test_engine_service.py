@@ -114,6 +114,23 @@ async def test_a_url_answers(directory):
     assert not (directory / "r" / "engine.sock").exists()
 
 
+async def test_the_text_of_another_open_document_comes_into_the_prompt(directory):
+    server = FakeServer(streamed(text_event("x + y", "stop")))
+    text = "def total_of(prices, taxes):\n    return sum(prices) + taxes\n"
+    place = drawn("import shop\n\nprices, taxes = [1], 2\nshown = total_of(prices, taxes) + ˇ\n")
+    async with on_port(server) as url, composer(directory, tab={"url": url}) as client:
+        client.open("file:///w/shop.py", text)
+        client.open(URI, place.text)
+        position = place.position()
+        await client.inline_completion(URI, position, trigger=INVOKED)  # tells how fast it is
+        here = {"uri": URI, "range": {"start": position, "end": position}}
+        assert await client.command("composer.prepare", here) == {"prepared": True}
+        client.change(URI, 2, {"text": f"{place.text}# not in memory\n"})
+        await client.inline_completion(URI, position, trigger=INVOKED)
+        assert text.strip() in server.seen[-1].body["prompt"]
+        assert "<|file_sep|>shop.py\n" in server.seen[-1].body["prompt"]
+
+
 async def test_a_cancel_closes_the_stream(directory):
     server = FakeServer(endless)
     async with on_port(server) as url, composer(directory, tab={"url": url}) as client:

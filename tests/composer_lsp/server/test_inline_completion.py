@@ -231,3 +231,33 @@ async def test_notebook_cells(client, events):
     )
     with pytest.raises(LspError):
         await client.inline_completion(cell, where)
+
+
+@pytest.mark.parametrize(("text", "prepared"), [("one\nx = ˇy", True), ("one\nhiddenˇ", False)])
+async def test_the_prompt_at_a_place_is_prepared(client, events, text, prepared):
+    place = drawn(text)
+    client.open(URI, place.text)
+    cursor = place.position(client.encoding)
+    options = {"uri": URI, "range": {"start": {"line": 0, "character": 0}, "end": cursor}}
+    assert await client.command("composer.prepare", options) == {"prepared": prepared}
+    before = place.text[: place.offset].splitlines()[-1]
+    assert f"prepare {before}" in events.all()
+
+
+async def test_nothing_is_prepared_while_suggestions_are_off(client, events):
+    client.open(URI, "x")
+    await client.command("composer.toggle")
+    start = {"line": 0, "character": 0}
+    options = {"uri": URI, "range": {"start": start, "end": start}}
+    assert await client.command("composer.prepare", options) == {"prepared": False}
+    assert not [each for each in events.all() if each.startswith("prepare")]
+
+
+@pytest.mark.parametrize(
+    "options", [None, {}, {"uri": URI}, {"uri": "file:///not/open", "range": 5}, 7]
+)
+async def test_a_place_to_prepare_that_is_none(client, options):
+    client.open(URI, "x")
+    with pytest.raises(LspError) as caught:
+        await client.command("composer.prepare", options)
+    assert caught.value.code == -32602

@@ -1,0 +1,180 @@
+"""What there is to say to a place in a document: by the index, by the open documents, and by what the
+user edited of late."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import unquote
+
+from composer_index.ignores import HiddenFiles
+from composer_lsp.completion.alike import most_alike, names_near
+from composer_lsp.completion.edit_history import Edit, EditHistory
+from composer_lsp.completion.filters import document_path, why_withheld
+from composer_lsp.completion.request import CompletionRequest
+from composer_lsp.completion.selection import Candidate
+from composer_lsp.index.client import WorkerError
+from composer_lsp.index.service import IndexService
+from composer_lsp.server.documents import DocumentStore
+from composer_lsp.server.window_index import local_path
+
+logger = logging.getLogger(__name__)
+
+_WORTH = {"import": 0.9, "sibling": 0.5, "test": 0.5, "edited together": 0.4}
+"""Of the first piece of each kind that the index tells of."""
+_ALIKE_WORTH = 0.7
+_OPEN_WORTH = 0.8
+"""Times the share of the place's names."""
+_EDIT_WORTH = 0.6
+_STEP = 0.04
+"""Less for each piece that comes later in its list."""
+_NUM_RELATED = 12
+_NUM_ALIKE = 6
+_NUM_OPEN = 8
+_QUERY_CHARS = 400
+_NUM_EDITS = 4
+_MAX_EDIT_LINES = 16
+"""Of both sides."""
+_DIFF = ".diff"
+"""Behind the path of a file whose edit is told of."""
+_OWN_LINES = 100
+"""Around the cursor, that the prompt has anyway."""
+
+
+class OtherFiles:
+    """Implements `completion.context.Sources`. Event loop only."""
+
+    def __init__(
+        self,
+        index: Callable[[], IndexService | None],
+        documents: Callable[[], DocumentStore],
+        roots: Callable[[], Sequence[str]],
+        edits: EditHistory,
+    ) -> None:
+        """`index`: None while it is turned off. `roots`: the workspace folders' paths."""
+        self._index = index
+        self._documents = documents
+        self._roots = roots
+        self._edits = edits
+        self._hidden = HiddenFiles()
+
+    async def gather(self, request: CompletionRequest) -> Sequence[Candidate] | None:
+        path = local_path(request.document.uri)
+        service = self._index()
+        found: list[Candidate] = []
+        if service is not None and path is not None and self._root_of(path):
+            try:
+                found += await self._indexed(service, path, request)
+            except WorkerError as error:
+                logger.info("nothing of other files: %s", error)
+                return None
+        return [*found, *self._open(request), *self._edited(request)]
+
+    def repository_of(self, path: str) -> str:
+        root = self._root_of(path)
+        return PurePath(root).name if root else ""
+
+    def is_hidden(self, path: str) -> bool:
+        # Relative to one of the roots; which one it was is not told by it.
+        path = path.removesuffix(_DIFF)
+        places = [str(PurePath(root, path)) for root in self._roots()] or [path]
+        return any(self._hidden.why_hidden(place) is not None for place in places)
+
+    async def _indexed(
+        self, service: IndexService, path: str, request: CompletionRequest
+    ) -> list[Candidate]:
+        text, offset = request.document.text, request.offset
+        line = text.count("\n", 0, offset) + 1
+        related = await service.related(path, line, limit=_NUM_RELATED)
+        query = text[max(0, offset - _QUERY_CHARS) : offset].strip()
+        alike: Mapping[str, Any] = {"results": ()}
+        if query:
+            alike = await service.search(query, limit=_NUM_ALIKE)
+        own = self._shown_path(path)
+        candidates = [
+            *_ranked(related, lambda each: _WORTH[each["why"][0]]),
+            *_ranked(alike["results"], lambda each: _ALIKE_WORTH),
+        ]
+        return [each for each in candidates if each.path != own or not _is_near(each, line)]
+
+    def _open(self, request: CompletionRequest) -> Iterator[Candidate]:
+        """Of the documents that were opened or changed last."""
+        names = names_near(request.document.text, request.offset)
+        own = unquote(request.document.uri)
+        others = [
+            each
+            for each in self._documents().recent
+            if unquote(each.uri) != own and each.language_id == request.document.language_id
+        ]
+        for document in others[:_NUM_OPEN]:
+            shown = document.snapshot()
+            if why_withheld(shown, self._hidden) is not None:
+                continue
+            if (alike := most_alike(shown.text, names)) is not None:
+                yield Candidate(
+                    path=self._shown_path(document_path(shown.uri) or ""),
+                    text=alike.text,
+                    first_line=alike.first_line,
+                    worth=_OPEN_WORTH * alike.share,
+                )
+
+    def _edited(self, request: CompletionRequest) -> Iterator[Candidate]:
+        """What was edited elsewhere, the newest first."""
+        line = request.document.text.count("\n", 0, request.offset)
+        own = unquote(request.document.uri)
+        elsewhere = [
+            edit
+            for edit in reversed(self._edits.recent(2 * _NUM_EDITS))
+            if unquote(edit.uri) != own or not edit.first_line <= line <= edit.end_line
+        ]
+        short = [edit for edit in elsewhere if _num_lines(edit) <= _MAX_EDIT_LINES]
+        for rank, edit in enumerate(short[:_NUM_EDITS]):
+            path = self._shown_path(document_path(edit.uri) or "")
+            yield Candidate(
+                path=f"{path}{_DIFF}",
+                text=_change(edit),
+                worth=_EDIT_WORTH - _STEP * rank,
+                is_volatile=True,
+            )
+
+    def _shown_path(self, path: str) -> str:
+        """Relative to its folder's root."""
+        root = self._root_of(path)
+        shown = PurePath(path).relative_to(root).as_posix() if root else PurePath(path).name
+        return shown.encode(errors="replace").decode()
+
+    def _root_of(self, path: str) -> str | None:
+        roots = sorted(self._roots(), key=len, reverse=True)
+        return next((root for root in roots if PurePath(path).is_relative_to(root)), None)
+
+
+def _num_lines(edit: Edit) -> int:
+    return len(edit.old_lines) + len(edit.new_lines)
+
+
+def _change(edit: Edit) -> str:
+    """A diff without line numbers, which would change with every line above."""
+    lines = ["@@", *(f" {line}" for line in edit.before)]
+    lines += [f"-{line}" for line in edit.old_lines]
+    lines += [f"+{line}" for line in edit.new_lines]
+    lines += [f" {line}" for line in edit.after]
+    return "\n".join(lines).rstrip()
+
+
+def _ranked(
+    found: Sequence[Mapping[str, Any]], worth_of: Callable[[Mapping[str, Any]], float]
+) -> Iterator[Candidate]:
+    ranks: dict[float, int] = {}
+    for each in found:
+        worth = worth_of(each)
+        rank = ranks[worth] = ranks.get(worth, -1) + 1
+        yield Candidate(
+            path=each["path"],
+            text=each["text"],
+            first_line=each["start_line"],
+            worth=max(0.05, worth - _STEP * rank),
+        )
+
+
+def _is_near(candidate: Candidate, line: int) -> bool:
+    return candidate.first_line - _OWN_LINES <= line <= candidate.last_line + _OWN_LINES
