@@ -3,6 +3,7 @@
     python -m bench.tab [infilling] [--kind …] [--model …] [--num N] [--split tune|eval]
     python -m bench.tab judge       with `--split tune` new weights are printed, too
     python -m bench.tab typing      [--client …] [--file FOLDER PATH] [--chars N] [--seed N]
+    python -m bench.tab repository  [--way …] [--package FOLDER] [--num N] [--seed N]
 
 A model's programs are run, in a sandbox (bubblewrap). Needs the models named, and fetches problems and
 packages once. Every table is printed with the machine. With `--records`, what was measured before is not
@@ -19,6 +20,7 @@ from bench.measure import print_machine
 from bench.tab import infilling, judging
 from bench.tab.problems import DataError, Kind, Problem, Split, read_problems
 from bench.tab.programs import SandboxError
+from bench.tab.repository import compare as repository
 from bench.tab.typing.compare import CLIENTS, File, FirstVersionError, compare, published_files
 from composer_lsp.config import TabSettings
 
@@ -31,7 +33,11 @@ def main() -> None:
     parser.add_argument("part", choices=tuple(_PARTS), nargs="?", default="infilling")
     parser.add_argument("--kind", nargs="+", choices=KINDS)
     parser.add_argument("--model", nargs="+", default=MODELS)
-    parser.add_argument("--num", type=int, default=100, help="problems of each kind (default: 100)")
+    parser.add_argument(
+        "--num",
+        type=int,
+        help="problems of each kind (default: 100), or holes of each kind and package (default: 10)",
+    )
     parser.add_argument("--split", choices=get_args(Split), default="eval")
     parser.add_argument("--data", type=Path, help="a folder with the published files")
     parser.add_argument("--records", type=Path, help="a folder for what was measured")
@@ -43,6 +49,10 @@ def main() -> None:
         action="append",
         metavar=("FOLDER", "PATH"),
         help="another file to type, in the folder that the window has open",
+    )
+    parser.add_argument("--way", nargs="+", choices=repository.WAYS, default=repository.WAYS)
+    parser.add_argument(
+        "--package", type=Path, nargs="+", help="folders of other Python packages to make holes in"
     )
     parser.add_argument("--chars", type=int, default=300, help="typed of each file (default: 300)")
     parser.add_argument(
@@ -95,14 +105,29 @@ def _typing(options: argparse.Namespace) -> None:
     asyncio.run(compared)
 
 
+def _repository(options: argparse.Namespace) -> None:
+    compared = repository.compare(
+        options.model,
+        options.way,
+        packages=options.package or repository.published_packages(),
+        num_of_each=options.num or 10,
+        seed=options.seed,
+        records=options.records,
+    )
+    asyncio.run(compared)
+
+
 def _problems(options: argparse.Namespace, kind: Kind) -> list[Problem]:
-    return read_problems(kind, folder=options.data, split=options.split, num_problems=options.num)
+    return read_problems(
+        kind, folder=options.data, split=options.split, num_problems=options.num or 100
+    )
 
 
 _PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "infilling": _infilling,
     "judge": _judge,
     "typing": _typing,
+    "repository": _repository,
 }
 
 

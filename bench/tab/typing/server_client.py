@@ -65,11 +65,7 @@ class ServerClient:
         self._insert(text)
 
     async def tokens(self) -> Tokens:
-        lines = (await self._engine.get("/metrics")).text.splitlines()
-        return Tokens(
-            prefill=_counted(lines, "prefill_tokens_total"),
-            decoded=_counted(lines, "decoded_tokens_total"),
-        )
+        return await num_computed(self._engine)
 
     async def rest(self) -> None:
         while self._asking:
@@ -139,6 +135,15 @@ def user_models() -> dict[str, str]:
     return {"COMPOSER_DATA_DIR": os.environ.get("COMPOSER_DATA_DIR", "")}
 
 
+async def num_computed(engine: httpx.AsyncClient) -> Tokens:
+    """So far, for keystrokes and for what was done ahead of them."""
+    lines = (await engine.get("/metrics")).text.splitlines()
+    return Tokens(
+        prefill=_counted(lines, "prefill_tokens_total"),
+        decoded=_counted(lines, "decoded_tokens_total"),
+    )
+
+
 async def indexed(lsp: LspClient) -> None:
     """Wait until the folders are indexed; a server without an index is waited for no longer.
 
@@ -167,6 +172,5 @@ def _inserted(items: list[dict[str, Any]], before: str, after: str) -> str:
 
 
 def _counted(lines: list[str], name: str) -> int:
-    """A keystroke's tokens and those of work ahead of keystrokes."""
     prefix = f"composer_{name}{{"
     return sum(int(float(line.rpartition(" ")[2])) for line in lines if line.startswith(prefix))
