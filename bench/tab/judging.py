@@ -38,10 +38,18 @@ class Suggested:
     kind: Kind
     task_id: str
     text: str
-    features: Features
     tokens: Sequence[tuple[str, float]]
     """Of the model's answer, with their log-probabilities."""
+    is_cut: bool
+    after: str
+    """The text behind the hole."""
     has_passed: bool
+
+    @property
+    def features(self) -> Features:
+        found = features_of(self.text, self.tokens, is_cut=self.is_cut, after=self.after)
+        assert found is not None, "only what has tokens is kept"
+        return found
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,8 +149,7 @@ async def _suggest(engine: TabEngine, model: str, kind: Kind, problem: Problem) 
             if trimmer.feed(chunk.text):
                 break
     kept = trimmer.finish(reason or "stop")
-    features = features_of(kept, tokens, is_cut=reason is None) if kept else None
-    if not kept or not features:
+    if not kept or not tokens:
         return None
     ending = "\n" if problem.is_whole_lines else ""
     program = f"{problem.before}{kept}{ending}{problem.after}\n{problem.check}"
@@ -151,7 +158,8 @@ async def _suggest(engine: TabEngine, model: str, kind: Kind, problem: Problem) 
         kind=kind,
         task_id=problem.task_id,
         text=kept,
-        features=features,
         tokens=tokens,
+        is_cut=reason is None,
+        after=problem.after,
         has_passed=passes(program),
     )
