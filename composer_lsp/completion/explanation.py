@@ -82,14 +82,19 @@ def explained(answer: Answer) -> Explanation:
     trimmer = Trimmer(answer.place.surroundings, steps)
     trimmer.feed(answer.raw)
     text = trimmer.finish(answer.finish_reason or "stop")
-    is_cut = answer.finish_reason is None
+    features = judge.features_of(
+        text or "",
+        answer.tokens,
+        is_cut=answer.finish_reason is None,
+        after=answer.place.surroundings.after,
+    )
     return Explanation(
         answer=answer,
         parts=tuple(_parts(answer)),
         trims=tuple(steps),
         text=text,
-        score=judge.score(text or "", answer.tokens, is_cut=is_cut),
-        features=_weighed(judge.features_of(text or "", answer.tokens, is_cut=is_cut)),
+        score=None if features is None else judge.score_of(features),
+        features=_weighed(features),
     )
 
 

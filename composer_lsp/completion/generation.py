@@ -100,7 +100,12 @@ class Generation:
         last = await self._stream(prompt, trimmer, seed, timings)
         trim_started = time.perf_counter()
         text = trimmer.finish(last.finish_reason or "stop")
-        score = judge.score(text or "", last.tokens, is_cut=last.finish_reason is None)
+        score = judge.score(
+            text or "",
+            last.tokens,
+            is_cut=last.finish_reason is None,
+            after=self._around.after,
+        )
         timings["trim"] += ms_since(trim_started)
         timings["total"] = ms_since(self.started)
         tokens = {name: int(last.timings[name]) for name in _TOKEN_COUNTS if name in last.timings}
