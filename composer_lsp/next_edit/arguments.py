@@ -4,6 +4,7 @@ An argument is taken away, moved or named anew as the parameters were. A new one
 parameter's name where the caller has one; else the model writes it.
 """
 
+import builtins
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from composer_lsp.completion.edit_history import Edit
 from composer_lsp.completion.request import DocumentSnapshot
 from composer_lsp.next_edit.proposal import Gap, OtherFiles, Proposal, Situation, line_of
 from composer_lsp.next_edit.source import Argument, Call, Function, Parameter, Source
-from composer_lsp.next_edit.tokens import MAX_TOKENS, operations, tokens_of
+from composer_lsp.next_edit.tokens import MAX_TOKENS, is_identifier, operations, tokens_of
 
 _CONSTRUCTORS = frozenset({"__init__", "constructor"})
 _MAX_TEXT = 1500
@@ -140,8 +141,8 @@ def _signature(
 
 
 def _replaced(situation: Situation, uri: str, function: Function, source: Source) -> dict[str, str]:
-    """By the edits in a function: for each word that took the place of a literal, which one. What was
-    one and the same for all callers is what they mean."""
+    """By the edits in a function: for each word that took the place of a literal or of a name of the
+    file's, which one. What was one and the same for all callers is what they mean."""
     first, last = line_of(source.text, function.start), line_of(source.text, function.end)
     found: dict[str, str] = {}
     for edit in situation.edits:
@@ -150,11 +151,22 @@ def _replaced(situation: Situation, uri: str, function: Function, source: Source
         old, new = tokens_of("\n".join(edit.old_lines)), tokens_of("\n".join(edit.new_lines))
         for operation in operations(old, new) if max(len(old), len(new)) <= MAX_TOKENS else ():
             value = "".join(old[operation.start : operation.end])
-            if len(operation.new) == 1 and _LITERAL.fullmatch(value):
+            is_shared = _LITERAL.fullmatch(value) or _is_global(value, function, source)
+            if len(operation.new) == 1 and is_shared:
                 found[operation.new[0]] = value
     return found
 
 
+def _is_global(name: str, function: Function, source: Source) -> bool:
+    index = source.functions.index(function)
+    return is_identifier(name) and name not in source.bound.get(index, ())
+
+
+def _builtins(document: DocumentSnapshot) -> frozenset[str]:
+    return _BUILTINS if document.language_id == "python" else frozenset()
+
+
+_BUILTINS = frozenset(dir(builtins))
 _LITERAL = re.compile(r"""-?\d[\w.]*|"[^"\n]*"|'[^'\n]*'|True|False|None|true|false|null|nil""")
 
 
@@ -328,7 +340,9 @@ def _insertion(
         start, before, after = arguments[index - 1].end, ", " + name, ""
     title = f"Add the argument {parameter.name}"
     value = parameter.name if _has_variable(parameter.name, call, source) else ""
-    value = value or signature.replaced.get(parameter.name, "")
+    replaced = signature.replaced.get(parameter.name, "")
+    if _LITERAL.fullmatch(replaced) or replaced in source.bound[-1] | _builtins(document):
+        value = value or replaced
     if value:
         return _proposal(signature, document, start, start, before + value + after, title)
     # Where arguments have names the model is shown it, else as a comment.

@@ -39,6 +39,18 @@ from tests.composer_lsp.next_edit.drawn import Model, Workspace, all_drawn, draw
             ["f(1⟦→, 10⟧)"],
             id="added in place of a literal",
         ),
+        pytest.param(
+            "python",
+            "def f(a«→, make»):\n    x = «dict→make»()\n    return x(a)\n\nf(1)\n",
+            ["f(1⟦→, dict⟧)"],
+            id="added in place of a name that callers know too",
+        ),
+        pytest.param(
+            "python",
+            "def f(a«→, make»):\n    return «a→make»\n\nf(1)\n",
+            [],
+            id="added in place of a name that they do not know",
+        ),
         pytest.param("python", "def f(a«→, b=1»): pass\n\nf(1)\n", [], id="added with a default"),
         pytest.param(
             "python",
