@@ -18,7 +18,7 @@ from composer_lsp.next_edit.source import Argument, Call, Function, Parameter, S
 from composer_lsp.next_edit.tokens import MAX_TOKENS, is_identifier, operations, tokens_of
 
 _CONSTRUCTORS = frozenset({"__init__", "constructor"})
-_MAX_TEXT = 1500
+_MAX_TEXT = 600
 """Characters of a function that the model is shown."""
 
 

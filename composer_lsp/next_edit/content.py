@@ -17,14 +17,14 @@ from composer_lsp.completion.surroundings import Surroundings
 from composer_lsp.completion.templates import FimPrompt
 from composer_lsp.next_edit.proposal import Gap, Proposal, source_of
 
-_CHARS_BEFORE = 2400
-_CHARS_AFTER = 800
+_CHARS_BEFORE = 800
+_CHARS_AFTER = 240
 _NEAR_CHARS = 4000
 _MAX_ARGUMENT_TOKENS = 24
 _MAX_LINE_TOKENS = 96
 _MIN_MEAN_LOGPROB = -1.0
 """Below it the model is guessing."""
-_NUM_DIFFS = 3
+_NUM_DIFFS = 2
 _OPENING, _CLOSING = "([{", ")]}"
 
 
