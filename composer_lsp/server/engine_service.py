@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing, contextmanager
 
 from composer_inference.endpoint import EndpointError
+from composer_lsp.completion.answer import Answer
 from composer_lsp.completion.completer import Completer
 from composer_lsp.completion.context import ContextKeeper
 from composer_lsp.completion.generation import prompt_path
@@ -78,6 +79,9 @@ class EngineService:
                 return False
             await self._context.rest(request, window, prompt_path(request))
             return True
+
+    def answer(self, shown: str | None) -> Answer | None:
+        return self._completer.answers.latest(shown)
 
     def forget(self, uri: str) -> None:
         self._completer.close_document(uri)

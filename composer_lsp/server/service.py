@@ -3,7 +3,7 @@ fake in tests."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from composer_lsp.completion.edit_history import EditHistory
 from composer_lsp.completion.request import CompletionRequest, Suggestion
@@ -11,6 +11,9 @@ from composer_lsp.config import Settings
 from composer_lsp.index.service import IndexService
 from composer_lsp.server.documents import DocumentStore
 from composer_lsp.server.status import Condition
+
+if TYPE_CHECKING:
+    from composer_lsp.completion.answer import Answer
 
 
 class ServiceError(Exception):
@@ -60,6 +63,10 @@ class CompletionService(Protocol):
 
         Raises: ServiceError.
         """
+        ...
+
+    def answer(self, shown: str | None) -> "Answer | None":
+        """The engine's latest answer, of which `shown` is the text or its end where it is of one."""
         ...
 
     def forget(self, uri: str) -> None:

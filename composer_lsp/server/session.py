@@ -32,12 +32,14 @@ from composer_lsp.server.service import (
     ServiceFactory,
     ServiceHost,
 )
+from composer_lsp.server.shown import Shown
 from composer_lsp.server.status import StatusBoard
 from composer_lsp.server.switches import Switches
 from composer_lsp.server.window_index import WindowIndex, local_path
 
 if TYPE_CHECKING:
     from composer_index.ignores import HiddenFiles
+    from composer_lsp.completion.answer import Answer
     from composer_lsp.server.agent.runs import Runs
 
 logger = logging.getLogger(__name__)
@@ -72,6 +74,9 @@ class Session:
         )
         self.last_suggestion: Suggestion | None = None
         """The last one that was given to the client."""
+        self.on_screen: str | None = None
+        """The text of the first suggestion that the client was given last; None: it was given none."""
+        self.shown = Shown()
         self._background: set[asyncio.Task[None]] = set()
 
     @property
@@ -158,9 +163,20 @@ class Session:
         document = self._documents().find(request.document.uri)
         if document is None or document.version != request.document.version:
             raise SupersededError
+        self.on_screen = result[0].text if result else None
         if result:
             self.last_suggestion = result[0]
         return result
+
+    def accepted(self, id: str) -> None:
+        """The user took a suggestion to its end. Raises: UnknownSuggestionError."""
+        self.shown.accept(id)
+
+    @property
+    def last_answer(self) -> "Answer | None":
+        """What the engine said last, or what is on the screen where the memory had it."""
+        service = self._ready_service()
+        return service.answer(self.on_screen) if service else None
 
     def end_suggesting(self, uri: str) -> None:
         """The document changed or closed: what runs for it has no use any more."""

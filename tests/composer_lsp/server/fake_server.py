@@ -9,13 +9,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from composer_lsp.server.stdio import take_streams
 
 STDIN, STDOUT = take_streams()
 
+from composer_lsp.completion.answer import Answer, Place  # noqa: E402
 from composer_lsp.completion.request import CompletionRequest, Suggestion  # noqa: E402
+from composer_lsp.completion.templates import FimPrompt  # noqa: E402
 from composer_lsp.server.factory import create_server  # noqa: E402
 from composer_lsp.server.logs import set_up_logging  # noqa: E402
 from composer_lsp.server.service import (  # noqa: E402
@@ -40,6 +43,7 @@ class FakeService:
 
     def __init__(self, host: ServiceHost) -> None:
         self._host = host
+        self._last: CompletionRequest | None = None
 
     async def warm_up(self) -> None:
         report("warm up")
@@ -51,6 +55,7 @@ class FakeService:
 
     async def complete(self, request: CompletionRequest) -> Sequence[Suggestion]:
         text, offset = request.document.text, request.offset
+        self._last = request
         line = text[:offset].splitlines()[-1] if text[:offset] else ""
         report(f"complete {request.trigger} {request.document.language_id} {line}")
         tab = self._host.settings().tab
@@ -107,6 +112,23 @@ class FakeService:
                 # A blocked event loop, which a dead client must not wait for.
                 time.sleep(600)  # noqa: ASYNC251
         return Suggestion(text="<suggestion>", start=offset, end=offset)
+
+    def answer(self, shown: str | None) -> Answer | None:
+        """As of an engine that ended with a mark."""
+        if self._last is None:
+            return None
+        return Answer(
+            place=replace(Place.of(self._last), language_id="plaintext"),
+            prompt=FimPrompt(prefix="", suffix=""),
+            raw=f"{shown or ''}<|endoftext|>",
+            finish_reason="stop",
+            tokens=(),
+            text=shown,
+            score=None,
+            min_score=0.5,
+            timings={"total": 1.0},
+            num_tokens={},
+        )
 
     def forget(self, uri: str) -> None:
         report(f"forget {uri}")
