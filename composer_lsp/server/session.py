@@ -18,6 +18,7 @@ from composer_lsp.config import Settings
 from composer_lsp.index.service import IndexService
 from composer_lsp.server.agent.diagnostics import Diagnostics
 from composer_lsp.server.agent.usable import UsableDocuments
+from composer_lsp.server.auto_imports import AutoImports
 from composer_lsp.server.conditions import Conditions
 from composer_lsp.server.configuration import Configuration, Layer
 from composer_lsp.server.documents import Document, DocumentStore
@@ -77,6 +78,9 @@ class Session:
         self.on_screen: str | None = None
         """The text of the first suggestion that the client was given last; None: it was given none."""
         self.shown = Shown()
+        self._auto_imports = AutoImports(
+            editor, settings=lambda: self.settings, documents=documents, index=self.index.service
+        )
         self._background: set[asyncio.Task[None]] = set()
 
     @property
@@ -170,7 +174,7 @@ class Session:
 
     def accepted(self, id: str) -> None:
         """The user took a suggestion to its end. Raises: UnknownSuggestionError."""
-        self.shown.accept(id)
+        self.run_in_background(self._auto_imports.add(self.shown.accept(id)))
 
     @property
     def last_answer(self) -> "Answer | None":

@@ -106,6 +106,8 @@ class FakeService:
             case "settings":
                 limit = self._host.settings().tab.max_tokens
                 return Suggestion(text=str(limit), start=offset, end=offset)
+            case "sell":
+                return Suggestion(text="_umbrella()", start=offset, end=offset)
             case "pair":
                 return Suggestion(text="x)", start=offset, end=offset + 1)
             case "block":

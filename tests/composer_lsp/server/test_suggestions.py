@@ -80,8 +80,8 @@ async def test_why_a_suggestion_was_shown(client):
     ]
     assert (found["explanation"]["line"], found["explanation"]["column"]) == (2, 2)
     saved = Path(found["path"])
-    assert saved.stat().st_mode & 0o777 == 0o600
-    assert json.loads(saved.read_text())["raw"] == "<suggestion><|endoftext|>"
+    assert saved.stat().st_mode & 0o777 == 0o600  # noqa: ASYNC240 - the test's own wait
+    assert json.loads(saved.read_text())["raw"] == "<suggestion><|endoftext|>"  # noqa: ASYNC240
     assert f"--replay {saved}" in found["markdown"]
 
 
