@@ -10,6 +10,7 @@ from contextlib import aclosing, contextmanager
 from dataclasses import replace
 
 from composer_inference.endpoint import EndpointError
+from composer_lsp.completion.answer import Answer
 from composer_lsp.completion.completer import Completer
 from composer_lsp.completion.context import ContextKeeper
 from composer_lsp.completion.generation import prompt_path
@@ -28,7 +29,7 @@ from composer_lsp.engine.errors import (
 from composer_lsp.engine.launcher import Launcher
 from composer_lsp.engine.local import load_model
 from composer_lsp.engine.select import ConfiguredTabEngine
-from composer_lsp.next_edit.content import Answer
+from composer_lsp.next_edit.content import Filled
 from composer_lsp.server.models import AUTO, recommended_model, smaller_model
 from composer_lsp.server.other_files import OtherFiles
 from composer_lsp.server.service import (
@@ -90,7 +91,7 @@ class EngineService:
             await self._context.rest(request, window, prompt_path(request))
             return True
 
-    async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Answer:
+    async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Filled:
         text, tokens = "", list[tuple[str, float]]()
         with _told_to_users(self._tab()):
             chunks = self._watched.complete(prompt, max_tokens=max_tokens, stop=stop, invoked=False)
@@ -98,7 +99,10 @@ class EngineService:
                 async for chunk in chunks:
                     text += chunk.text
                     tokens += chunk.tokens
-        return Answer(text=text, tokens=tuple(tokens))
+        return Filled(text=text, tokens=tuple(tokens))
+
+    def answer(self, shown: str | None) -> Answer | None:
+        return self._completer.answers.latest(shown)
 
     def forget(self, uri: str) -> None:
         self._completer.close_document(uri)
