@@ -144,6 +144,7 @@ class Trimmer:
         num_lines = block_end(
             completed,
             num_head_chars=len(around.head),
+            above=around.lines_before,
             below=around.lines_after[0] if around.lines_after else "",
             indent=around.indent,
         )

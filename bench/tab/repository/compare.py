@@ -209,7 +209,7 @@ class _ServerFiller:
                 "context": {"triggerKind": AUTOMATIC},
             },
         )
-        items = result["items"] if result else []
+        items: list[dict[str, Any]] = result["items"] if result else []
         ms = 1000 * (time.perf_counter() - started)
         self.lsp.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
         return Answer(

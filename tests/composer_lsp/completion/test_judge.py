@@ -11,7 +11,12 @@ def test_features_of_the_tokens_that_are_shown() -> None:
     tokens = [("foo", -0.5), ("(a)", -1.5), ("\n", -9.0), ("bar", -9.0)]
     features = features_of("foo(a)", tokens, is_cut=True, after="")
     assert features == Features(
-        mean_logprob=-1.0, least_logprob=-1.5, num_more_lines=0.0, is_cut=1.0, says_below=0.0, says_other=0.0
+        mean_logprob=-1.0,
+        least_logprob=-1.5,
+        num_more_lines=0.0,
+        is_cut=1.0,
+        says_below=0.0,
+        says_other=0.0,
     )
 
 
