@@ -99,13 +99,13 @@ def _end_of_enclosing(
 def _with_head_of_below(
     lines: Sequence[str], num_lines: int, base: int, below: str, indent: IndentStyle
 ) -> int | None:
-    """One more than the block's lines where the next one opens a block for the line below, which is as
-    deep as the block's first (at `base`) or deeper."""
+    """One more than the block's lines where the next one, less deep than the block's first (at `base`),
+    opens a block for the line below."""
     head = next((index for index in range(num_lines, len(lines)) if lines[index].strip()), None)
-    if head is None or not below:
+    if head is None or not (_HEADS.match(lines[head]) and opens_block(lines[head])):
         return num_lines
-    is_head = _HEADS.match(lines[head]) and opens_block(lines[head])
-    return _after(lines, head) if is_head and indent.columns(lines[head]) < base else num_lines
+    is_above = indent.columns(lines[head]) < min(base, indent.columns(below) if below else 0)
+    return _after(lines, head) if is_above else num_lines
 
 
 def lacks_beginning(below: str, above: str, indent: IndentStyle) -> bool:
