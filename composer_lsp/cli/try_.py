@@ -25,8 +25,8 @@ from composer_inference.models.choose import choose_model
 from composer_inference.models.download import pull_model
 from composer_inference.models.errors import ModelError
 from composer_inference.models.store import ModelStore
-from composer_lsp.cli.complete import PlaceError, offset_of, parse_place, read_document
 from composer_lsp.cli.model import progress
+from composer_lsp.cli.place import PlaceError, offset_of, parse_place, read_document
 from composer_lsp.completion.languages import language_of
 
 SAMPLE = Path(__file__).parent / "sample" / "inventory.py"

@@ -8,6 +8,7 @@ from composer_lsp.completion.surroundings import Surroundings
 
 _PARTNER = {")": "(", "]": "[", "}": "{"}
 _BRACKET = re.compile(r"[()\[\]{}]")
+_EMPHASIS = re.compile(r"\*+|_+|~+")
 _MAX_CLOSED = 32
 """More brackets than this no answer closes."""
 
@@ -94,7 +95,12 @@ def surplus_closer(
 
 
 def surplus_quote(answer: str, around: Surroundings) -> int | None:
-    """Where the answer ends the string around the cursor, whose closing quote stands after it."""
+    """Where the answer ends the string around the cursor, or a document's emphasis, whose closing
+    quote or mark stands after it."""
+    if around.language_id == "markdown" and (mark := _EMPHASIS.match(around.tail)):
+        found = answer.find(mark.group())
+        if found >= 0 and around.head.endswith(mark.group()):
+            return found
     for quote in QUOTES:
         head = count_quotes(around.head, quote, around.language_at_cursor)
         tail = count_quotes(around.tail, quote, around.language_at_cursor)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 
 from composer_index.ignores import HiddenFiles
+from composer_lsp.completion.answer import Answers
 from composer_lsp.completion.context import FixedContext, PromptContext
 from composer_lsp.completion.debounce import Debounce
 from composer_lsp.completion.filters import document_path, wants_suggestion, why_withheld
@@ -48,6 +49,7 @@ class Completer:
         self._settings = settings
         self._roots = roots
         self._context = context or FixedContext()
+        self.answers = Answers()
         self._hidden = HiddenFiles()
         self._documents: OrderedDict[str, _Document] = OrderedDict()
 
@@ -84,6 +86,7 @@ class Completer:
             memory=document.typed_through,
             request=request,
             known=known,
+            on_answer=self.answers.keep,
             started=started,
             wait_s=wait_s,
         )

@@ -4,12 +4,13 @@ alternative that was asked for."""
 import asyncio
 import logging
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from composer_lsp.completion import judge
+from composer_lsp.completion.answer import Answer, Place
 from composer_lsp.completion.context import PromptContext
 from composer_lsp.completion.filters import document_path
 from composer_lsp.completion.prompt import PromptWindow
@@ -41,6 +42,8 @@ class Generation:
     request: CompletionRequest
     known: Sequence[Suggestion]
     """What the memory has for this place; an answer of the engine's is the first without."""
+    on_answer: Callable[[Answer], None]
+    """Told of every answer of the engine's, also where nothing of it is shown."""
     started: float
     wait_s: float
     _timings: dict[str, float] = field(default_factory=dict[str, float])
@@ -105,15 +108,24 @@ class Generation:
         )
         timings["trim"] += ms_since(trim_started)
         timings["total"] = ms_since(self.started)
-        if text is None or self._is_doubtful(score):
-            return []
         tokens = {name: int(last.timings[name]) for name in _TOKEN_COUNTS if name in last.timings}
+        answer = Answer(
+            place=Place.of(self.request),
+            prompt=prompt,
+            raw=trimmer.raw,
+            finish_reason=last.finish_reason,
+            tokens=last.tokens,
+            text=text,
+            score=score,
+            # Who asks wants to see what there is.
+            min_score=self.settings.min_score if self.request.trigger == "automatic" else 0.0,
+            timings=timings,
+            num_tokens=tokens,
+        )
+        self.on_answer(answer)
+        if text is None or not answer.is_shown:
+            return []
         return [replace(suggestion_at(self.request, text, timings), tokens=tokens, score=score)]
-
-    def _is_doubtful(self, score: float | None) -> bool:
-        """Who asks wants to see what there is."""
-        is_automatic = self.request.trigger == "automatic"
-        return is_automatic and score is not None and score < self.settings.min_score
 
     @cached_property
     def _around(self) -> Surroundings:

@@ -8,7 +8,15 @@ from math import gcd
 
 _DEFAULT_SPACES = 4
 _TAB_LANGUAGES = frozenset({"go", "makefile"})
-_OPENS_BLOCK = re.compile(r"[:{(\[]\s*$|\b(?:then|do|else|begin|repeat)\s*$|\bfunction\b.*\)\s*$")
+_OPENS_BLOCK = re.compile(
+    r"""(?x)
+    [:{(\[]\s*$
+    | \b(?:then|do|else|begin|repeat)\s*$
+    | \bfunction\b.*\)\s*$
+    | (?:^|[\s>])<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr)\b)
+      [a-zA-Z][\w:.-]*(?:\s[^<>]*)?(?<!/)>\s*$  # an element that may hold others
+    """
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +49,10 @@ def opens_block(line: str) -> bool:
 
 def detect_indent(text: str, language_id: str, num_indent_spaces: int | None) -> IndentStyle:
     """The style of the text; the editor's width, when it sends one, goes before the guess."""
-    indents = [leading(line) for line in text.splitlines() if line.strip()]
+    lines = text.splitlines()
+    indents = [leading(line) for line in lines if line.strip()]
+    if not any(indents):  # Of a new file, the cursor's own blank line tells.
+        indents = [leading(line) for line in lines]
     num_tabs = sum(indent.startswith("\t") for indent in indents)
     num_spaces = sum(indent.startswith("  ") for indent in indents)
     uses_tabs = num_tabs > num_spaces or (

@@ -25,8 +25,8 @@ class Features:
     """1 where it said something else next, although there is text below."""
 
 
-_BIAS = 2.55
-_WEIGHTS = Features(
+BIAS = 2.55
+WEIGHTS = Features(
     mean_logprob=2.94,
     least_logprob=0.67,
     num_more_lines=-1.00,
@@ -47,8 +47,8 @@ def score(
 
 
 def score_of(features: Features) -> float:
-    logit = _BIAS + sum(
-        getattr(_WEIGHTS, each.name) * getattr(features, each.name) for each in fields(Features)
+    logit = BIAS + sum(
+        getattr(WEIGHTS, each.name) * getattr(features, each.name) for each in fields(Features)
     )
     return (1 + math.tanh(logit / 2)) / 2
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from composer_lsp.completion.brackets import is_balanced, num_unmatched
-from composer_lsp.completion.literals import is_comment
+from composer_lsp.completion.literals import QUOTES, is_comment
 from composer_lsp.completion.surroundings import Surroundings
 
 _SIGNIFICANT_CHARS = 6
@@ -25,6 +25,10 @@ _LONG_RECURRING_CHARS = 30
 _ENDS_ITEM = re.compile(r"(?<![=-])>\s*\Z|[,;|}\].]\s*\Z")
 _SECTION = re.compile(r"\s*\[[^\]]+\]\s*\Z")
 _HEADING = re.compile(r"#{1,6}(?= )")
+_LINE_MARKS = frozenset({"#", "//", "///", "//!", "--", "---", "*", "-", "+", ">"})
+"""What begins a comment, an item or a quotation, and is said once a line."""
+_OPENS_STRING = re.compile(r"""(?P<quote>\"{3}|'{3}|["'`])(?=[\w/#@<\\${])""")
+"""Behind it a string's text, and none of what may follow a string."""
 _LOOP = re.compile(r"(?s)(.{3,60}?)\1{4,}\Z|(\S)\2{79,}\Z")
 _LOOP_WINDOW = 320
 
@@ -32,7 +36,8 @@ _LOOP_WINDOW = 320
 def without_head(answer: str, head: str) -> str:
     """The answer without the start of the cursor's line, should it begin with that again."""
     said = head.strip()
-    if _is_telling(said) and answer.lstrip().startswith(said):
+    is_mark = said in _LINE_MARKS and re.match(rf"\s*{re.escape(said)}[ \t]", answer)
+    if is_mark or (_is_telling(said) and answer.lstrip().startswith(said)):
         answer = answer.lstrip()[len(said) :]
     if head[-1:] in {" ", "\t"}:
         # Two blanks in a row: the model began its own token with one.
@@ -41,17 +46,31 @@ def without_head(answer: str, head: str) -> str:
     return answer
 
 
-def may_become_head(answer: str, head: str) -> bool:
-    """Whether an answer that streams in may still turn out to begin with the cursor's line."""
-    said = head.strip()
-    return _is_telling(said) and len(answer) < len(said) and said.startswith(answer.strip())
+def without_opening_quote(answer: str, around: Surroundings) -> str:
+    """The answer without the quote that stands before the cursor, in a string that the editor closed
+    and the answer opens and closes again."""
+    quote = _opening_quote(answer, around)
+    return answer[len(quote) :] if quote in answer[len(quote) :] else answer
+
+
+def may_become_head(answer: str, around: Surroundings) -> bool:
+    """Whether an answer that streams in may still turn out to begin with what stands before it."""
+    said = around.head.strip()
+    if _is_telling(said) and len(answer) < len(said) and said.startswith(answer.strip()):
+        return True
+    if not _is_in_closed_string(around):
+        return False
+    quote = _opening_quote(answer, around)
+    if quote:
+        return quote not in answer[len(quote) :] and "\n" not in answer
+    return around.head.endswith(answer) and len(answer) <= 3
 
 
 def repeats_tail(answer: str, around: Surroundings) -> int | None:
     """Where the rest of the cursor's line, white space apart, stands in the answer."""
     if not _is_telling(around.tail.strip()):
         return None
-    rest = r"\s*" + r"\s*".join(map(re.escape, around.tail.split()))
+    rest = r"\s*".join(map(re.escape, around.tail.split()))
     for match in re.finditer(rest, answer):
         if _is_as_balanced(answer[: match.start()], answer[: match.end()], around):
             return match.start()
@@ -159,6 +178,18 @@ def repeats_itself(answer: str) -> int | None:
         piece = match.group(1) or match.group(2)
         return len(answer) - len(window) + match.start() + len(piece)
     return None
+
+
+def _opening_quote(answer: str, around: Surroundings) -> str:
+    """The quote with which the answer opens the string around the cursor again; else empty."""
+    match = _OPENS_STRING.match(answer) if _is_in_closed_string(around) else None
+    quote = match["quote"] if match else ""
+    return quote if around.head.endswith(quote) and around.tail.startswith(quote) else ""
+
+
+def _is_in_closed_string(around: Surroundings) -> bool:
+    """Whether the cursor stands between two quotes."""
+    return around.head[-1:] in set(QUOTES) and around.tail[:1] == around.head[-1:]
 
 
 def _is_loop(lines: list[str], start: int, period: int) -> bool:

@@ -7,7 +7,7 @@ from composer_lsp.completion.indentation import IndentStyle, detect_indent
 from composer_lsp.completion.literals import language_at
 from composer_lsp.completion.prompt import with_newlines
 
-_NEAR_CHARS = 4000
+NEAR_CHARS = 4000
 """Text on each side that trimming compares with; a longer look changes nothing and costs time."""
 
 
@@ -25,10 +25,10 @@ class Surroundings:
     def of(
         cls, text: str, offset: int, *, language_id: str, num_indent_spaces: int | None
     ) -> "Surroundings":
-        near = text[max(0, offset - _NEAR_CHARS) : offset + _NEAR_CHARS]
+        near = text[max(0, offset - NEAR_CHARS) : offset + NEAR_CHARS]
         return cls(
-            before=with_newlines(text[max(0, offset - _NEAR_CHARS) : offset]),
-            after=with_newlines(text[offset : offset + _NEAR_CHARS]),
+            before=with_newlines(text[max(0, offset - NEAR_CHARS) : offset]),
+            after=with_newlines(text[offset : offset + NEAR_CHARS]),
             language_id=language_id,
             indent=detect_indent(near, language_id, num_indent_spaces),
             line_ending=_line_ending(text, offset),

@@ -15,6 +15,7 @@ from composer_lsp.server.features import (
     index,
     inline_completion,
     life_cycle,
+    next_edit,
     workspace,
 )
 from composer_lsp.server.imports import import_engine_service
@@ -34,6 +35,7 @@ _FEATURES = (
     index,
     inline_completion,
     life_cycle,
+    next_edit,
     workspace,
 )
 

@@ -3,7 +3,7 @@ fake in tests."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from composer_lsp.completion.edit_history import EditHistory
 from composer_lsp.completion.request import CompletionRequest, Suggestion
@@ -11,6 +11,10 @@ from composer_lsp.config import Settings
 from composer_lsp.index.service import IndexService
 from composer_lsp.server.documents import DocumentStore
 from composer_lsp.server.status import Condition
+
+if TYPE_CHECKING:
+    from composer_lsp.completion.templates import FimPrompt
+    from composer_lsp.next_edit.content import Answer
 
 
 class ServiceError(Exception):
@@ -62,6 +66,15 @@ class CompletionService(Protocol):
         """
         ...
 
+    async def infill(
+        self, prompt: "FimPrompt", *, max_tokens: int, stop: Sequence[str]
+    ) -> "Answer":
+        """What the model puts between two texts, its likeliest answer.
+
+        Raises: ServiceError.
+        """
+        ...
+
     def forget(self, uri: str) -> None:
         """The document was closed, or opened afresh."""
         ...
@@ -89,6 +102,8 @@ class ServiceHost:
     edits: EditHistory
     on_condition: Callable[[Condition, str], None]
     """Tell the state of the engine, with a message ("" for the usual one)."""
+    on_note: Callable[[str], None]
+    """Tell what the user should know while all is well ("" for nothing)."""
     on_model: Callable[[str | None], None]
     """Tell which model answers."""
 

@@ -3,10 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from composer_lsp.completion.prompt import PromptWindow
+from composer_lsp.completion.prompt import PromptWindow, with_newlines
 from composer_lsp.completion.surroundings import Surroundings
 from composer_lsp.completion.trim import Trimmer
 from composer_lsp.completion.typed_through import TypedThrough
+from composer_lsp.server.documents import TextBuffer
+from composer_lsp.server.positions import PositionEncoding
 
 LINES = st.sampled_from(
     [
@@ -31,10 +33,14 @@ LINES = st.sampled_from(
 FREE_TEXT = st.text(alphabet="ab(){}[]\"'`:;,. \t\n\r<|>μ🙂", max_size=40)
 
 
+LANGUAGES = st.sampled_from(["python", "typescript", "go", "rust", "lua", "html", "markdown"])
+STATEMENTS = ["alpha = 1", "beta_value(2)", "gamma = delta(3)", "print(epsilon)", "zeta.eta(4, 5)"]
+
+
 @st.composite
 def documents(draw: st.DrawFn) -> tuple[str, int, str]:
     """Text with one kind of line ending, an offset, and the ending."""
-    ending = draw(st.sampled_from(["\n", "\r\n"]))
+    ending = draw(st.sampled_from(["\n", "\r\n", "\r"]))
     lines = draw(st.lists(LINES, min_size=2, max_size=12))
     text = ending.join(lines)
     offset = draw(st.integers(0, len(text)))
@@ -44,6 +50,7 @@ def documents(draw: st.DrawFn) -> tuple[str, int, str]:
 
 
 ANSWERS = st.one_of(
+    st.just("while a:\n    b()\n    c()\n"),
     FREE_TEXT,
     st.builds("\n".join, st.lists(LINES, max_size=8)),
     st.builds("\r\n".join, st.lists(LINES, max_size=8)),
@@ -58,20 +65,46 @@ def trimmed(text: str, offset: int, answer: str, language: str = "python") -> st
     return trimmer.finish()
 
 
-@given(documents(), ANSWERS)
+@given(documents(), ANSWERS, LANGUAGES)
 def test_inserted_text_has_the_documents_line_endings(
-    document: tuple[str, int, str], answer: str
+    document: tuple[str, int, str], answer: str, language: str
 ) -> None:
     text, offset, ending = document
-    found = trimmed(text, offset, answer)
+    found = trimmed(text, offset, answer, language)
     if found is None:
         return
     assert found.strip()
     if ending in text:
         rest = found.replace(ending, "")
         assert "\r" not in rest and "\n" not in rest
-    accepted = text[:offset] + found + text[offset:]
-    assert accepted.startswith(text[:offset]) and accepted.endswith(text[offset:])
+
+
+@given(documents(), ANSWERS, LANGUAGES, st.sampled_from(PositionEncoding))
+def test_accepting_changes_nothing_outside_of_the_range(
+    document: tuple[str, int, str], answer: str, language: str, encoding: PositionEncoding
+) -> None:
+    """As a client does it, which knows lines and characters of its encoding alone."""
+    text, offset, _ = document
+    found = trimmed(text, offset, answer, language)
+    if found is None:
+        return
+    buffer = TextBuffer(text, encoding)
+    cursor = buffer.position_at(offset)
+    assert buffer.offset_at(cursor) == offset
+    buffer.replace(cursor, cursor, found)
+    assert buffer.text == text[:offset] + found + text[offset:]
+
+
+@given(st.permutations(STATEMENTS), st.integers(0, 2), st.sampled_from(["\n", "\r\n"]))
+def test_what_follows_the_cursor_is_not_said_again_behind_something_new(
+    lines: list[str], num_above: int, ending: str
+) -> None:
+    """One statement is missing, and the model says it and goes on to the end."""
+    above, (missing, *below) = lines[:num_above], lines[num_above:]
+    before = "".join(line + ending for line in above)
+    text = before + ending + ending.join(below) + ending
+    found = trimmed(text, len(before), "\n".join([missing, *below, ""]))
+    assert found == missing
 
 
 @given(documents(), st.integers(1, 60))
@@ -79,7 +112,7 @@ def test_repeating_the_text_after_the_cursor_inserts_nothing_of_it(
     document: tuple[str, int, str], num_chars: int
 ) -> None:
     text, offset, _ = document
-    after = text[offset:].replace("\r\n", "\n")
+    after = with_newlines(text[offset:])
     found = trimmed(text, offset, after[: num_chars + len(after.partition("\n")[0])])
     if found is None:
         return
@@ -126,7 +159,7 @@ def test_prompt_is_always_text_around_the_cursor(
     window = PromptWindow()
     for (text, offset, _), context_tokens in steps:
         prompt = window.prompt(text, offset, context_tokens=context_tokens)
-        before = text[:offset].replace("\r\n", "\n")
-        after = text[offset:].replace("\r\n", "\n")
+        before = with_newlines(text[:offset])
+        after = with_newlines(text[offset:])
         assert before.endswith(prompt.prefix)
         assert prompt.suffix in after

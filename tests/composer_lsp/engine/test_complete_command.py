@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from composer_lsp.cli.complete import Place, PlaceError, offset_of, parse_place
+from composer_lsp.cli.place import Place, PlaceError, offset_of, parse_place
 from composer_lsp.config import EngineSettings
 from composer_lsp.engine.launcher import Launcher
 
@@ -148,3 +148,55 @@ def test_offsets(text: str, line: int, column: int | None, offset: int) -> None:
 def test_column_past_the_end_is_an_error() -> None:
     with pytest.raises(PlaceError, match="no column 3"):
         offset_of("a\n", Place(Path("a"), 1, 3))
+
+
+def test_a_suggestion_is_explained_and_explained_again_without_an_engine(
+    source: Path, homes: Path
+) -> None:
+    saved, place = homes / "answer.json", f"{source}:1:9"
+    done = complete(place, "--explain", "--save", str(saved))
+    assert done.returncode == 0, done.stderr
+    assert "# Why this suggestion\n\nShown:\n\n```\none two three\n```" in done.stdout
+    for part in (
+        "## Score",
+        "## The model's text",
+        "## Trims",
+        "## Prompt",
+        "3 decoded",
+        "prefill ",
+    ):
+        assert part in done.stdout
+    assert saved.stat().st_mode & 0o777 == 0o600
+    source.unlink()
+    again = complete("--replay", str(saved))
+    assert (again.stdout, again.stderr, again.returncode) == (done.stdout, "", 0)
+    (parts,) = [json.loads(complete("--replay", str(saved), "--json").stdout)["prompt"]]
+    assert parts[-1]["text"] == "quick = "
+
+
+def test_an_answer_of_which_nothing_is_left_is_explained(source: Path, homes: Path) -> None:
+    other = homes / "b.py"
+    other.write_text("f(42")
+    done = complete(f"{other}:1:3", "--explain")
+    assert "trimming left nothing" in done.stdout
+    assert (done.stderr, done.returncode) == ("", 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "give a place, such as app.py:12, or --replay FILE"),
+        (("--replay", "{homes}/none.json"), "cannot read {homes}/none.json: No such file"),
+        (("--replay", "{homes}/a.txt"), "{homes}/a.txt: it is no JSON"),
+        (("--replay", "{homes}/b.json"), "{homes}/b.json: it is no saved answer"),
+        (("a.py:1", "--replay", "{homes}/a.txt"), "leave the other one out"),
+        (("{homes}/a.txt:1", "--save", "{homes}/none/x"), "cannot write {homes}/none/x: No such"),
+    ],
+)
+def test_what_cannot_be_explained_is_named(
+    source: Path, homes: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    (homes / "b.json").write_text("{}")
+    done = complete(*(each.format(homes=homes) for each in arguments))
+    assert message.format(homes=homes) in done.stderr and "Traceback" not in done.stderr
+    assert (done.stdout, done.returncode) == ("", 2)

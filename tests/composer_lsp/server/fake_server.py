@@ -16,6 +16,8 @@ from composer_lsp.server.stdio import take_streams
 STDIN, STDOUT = take_streams()
 
 from composer_lsp.completion.request import CompletionRequest, Suggestion  # noqa: E402
+from composer_lsp.completion.templates import FimPrompt  # noqa: E402
+from composer_lsp.next_edit.content import Answer  # noqa: E402
 from composer_lsp.server.factory import create_server  # noqa: E402
 from composer_lsp.server.logs import set_up_logging  # noqa: E402
 from composer_lsp.server.service import (  # noqa: E402
@@ -107,6 +109,19 @@ class FakeService:
                 # A blocked event loop, which a dead client must not wait for.
                 time.sleep(600)  # noqa: ASYNC251
         return Suggestion(text="<suggestion>", start=offset, end=offset)
+
+    async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Answer:
+        report(f"infill {prompt.prefix.rpartition(chr(10))[2]}")
+        report(f"diffs {prompt.context.snippets[0].text!r}")
+        if "slow" in prompt.suffix:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                report("infill cancelled")
+                raise
+        if "refuse" in prompt.suffix:
+            raise ServiceError("the engine refuses: mend it so")
+        return Answer(text="written", mean_logprob=None)
 
     def forget(self, uri: str) -> None:
         report(f"forget {uri}")
