@@ -25,9 +25,10 @@ from bench.measure import p50, p90, row
 from bench.tab.records import Records
 from bench.tab.repository.holes import KINDS, Hole, draw_holes, without_functions
 from bench.tab.repository.similarity import edit_similarity
+from bench.tab.resting import prepare, suggested
 from bench.tab.typing.server_client import indexed, num_computed, user_models
 from composer_inference.hardware import read_hardware
-from tests.support.lsp import AUTOMATIC, Drawn, LspClient, apply_item, start_server
+from tests.support.lsp import Drawn, LspClient, apply_item, start_server
 
 WITH, WITHOUT, RAW = "with retrieval", "without", "llama.cpp alone"
 WAYS = (WITH, WITHOUT, RAW)
@@ -38,8 +39,6 @@ _PACKAGES = (
     ("tinydb", "4.8.2", "tinydb"),
 )
 _RAW_TOKENS = 64
-_LIMIT_S = 600.0
-"""For a prompt of two thousand tokens on a busy machine."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -193,38 +192,17 @@ class _ServerFiller:
         uri, document = (self.tree / path).as_uri(), before + after
         self.lsp.open(uri, document)
         position = Drawn(document, len(before)).position()
-        computed, started = await num_computed(self.engine), time.perf_counter()
-        place = {"uri": uri, "range": {"start": position, "end": position}}
-        await self._answered(
-            "workspace/executeCommand", {"command": "composer.prepare", "arguments": [place]}
-        )
-        prepare_ms = 1000 * (time.perf_counter() - started)
+        computed = await num_computed(self.engine)
+        prepare_ms = await prepare(self.lsp, uri, position)
         prepared = await num_computed(self.engine)
-        started = time.perf_counter()
-        result = await self._answered(
-            "textDocument/inlineCompletion",
-            {
-                "textDocument": {"uri": uri},
-                "position": position,
-                "context": {"triggerKind": AUTOMATIC},
-            },
-        )
-        items: list[dict[str, Any]] = result["items"] if result else []
-        ms = 1000 * (time.perf_counter() - started)
+        found = await suggested(self.lsp, uri, position)
         self.lsp.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
         return Answer(
-            text=inserted(document, items[0], before, after) if items else "",
-            ms=ms,
+            text=inserted(document, found.items[0], before, after) if found.items else "",
+            ms=found.ms,
             prepare_ms=prepare_ms,
             prepare_tokens=prepared.prefill - computed.prefill,
         )
-
-    async def _answered(self, method: str, params: dict[str, Any]) -> Any:
-        sent = self.lsp.begin(method, params)
-        await self.lsp.wait_for(
-            lambda message: message.get("id") == sent and "method" not in message, limit_s=_LIMIT_S
-        )
-        return await self.lsp.answer(sent)
 
 
 @dataclass(frozen=True, slots=True)
