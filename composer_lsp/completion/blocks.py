@@ -116,6 +116,13 @@ def lacks_beginning(below: str, above: str, indent: IndentStyle) -> bool:
     return indent.columns(below) > indent.columns(above) and not opens_block(above)
 
 
+def may_follow(below: str, line: str, indent: IndentStyle) -> bool:
+    """Whether a line is as deep as it may be below another."""
+    if opens_block(line):
+        return indent.columns(below) == indent.columns(line) + indent.num_spaces
+    return indent.columns(below) <= indent.columns(line)
+
+
 def is_above_body(line: str, below: str, indent: IndentStyle) -> bool:
     """Whether the line opens no block, or the line below is in it."""
     return not opens_block(line) or indent.columns(below) > indent.columns(line)
