@@ -493,7 +493,7 @@ FUNCTION_REST = [
     case("no-definition-of-what-stands-below", "python", "class A:\n    ˇ\n    def g(self): ...\n", "def f(self): ...\n\n\nclass B:\n    def g(self): ...\n", "class A:\n    def f(self): ...ˇ\n    def g(self): ...\n"),
     case("down-to-where-what-stands-below-belongs", "python", "def f(a):\n    b = 0\n    ˇ\n            d(x)\n", "c = 0\n\n    for x in a:\n        if x:\n            e(x)\n", "def f(a):\n    b = 0\n    c = 0\n\n    for x in a:\n        if x:ˇ\n            d(x)\n"),
     case("not-deep-enough-for-what-stands-below", "python", "def f(a):\n    b = 0\n    ˇ\n            d(x)\n", "c = 0\n\n    for x in a:\n        e(x)\n", "def f(a):\n    b = 0\n    c = 0ˇ\n            d(x)\n"),
-    case("depth-in-brackets-is-no-syntax", "python", "f(\n    a,\n    ˇ\n        b)\n", "c,\n    d,\n\n    if x:\n        y", "f(\n    a,\n    c,\n    d,ˇ\n        b)\n"),
+    case("depth-in-brackets-is-no-syntax", "python", "f(\n    a,\n    ˇ\n        b)\n", "c,\n    d,\n\n        e,\n    g", "f(\n    a,\n    c,\n    d,ˇ\n        b)\n"),
     case("no-head-beside-what-stands-below", "python", "def f(a):\n    x = ˇ\n\nelse:\n    b()\n", "1\nif a:\n    c()\n", "def f(a):\n    x = 1ˇ\n\nelse:\n    b()\n"),
     case("no-head-for-a-deeper-line", "python", "def f(a):\n    b = 0\n    ˇ\n    c()\n", "b += 1\n\n    for x in a:\n        d()\n", "def f(a):\n    b = 0\n    b += 1ˇ\n    c()\n"),
 ]  # fmt: skip
