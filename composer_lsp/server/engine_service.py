@@ -91,15 +91,14 @@ class EngineService:
             return True
 
     async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Answer:
-        text, logprobs = "", list[float]()
+        text, tokens = "", list[tuple[str, float]]()
         with _told_to_users(self._tab()):
             chunks = self._watched.complete(prompt, max_tokens=max_tokens, stop=stop, invoked=False)
             async with aclosing(chunks):
                 async for chunk in chunks:
                     text += chunk.text
-                    logprobs += [logprob for _, logprob in chunk.tokens]
-        mean = sum(logprobs) / len(logprobs) if logprobs else None
-        return Answer(text=text, mean_logprob=mean)
+                    tokens += chunk.tokens
+        return Answer(text=text, tokens=tuple(tokens))
 
     def forget(self, uri: str) -> None:
         self._completer.close_document(uri)

@@ -20,8 +20,9 @@ _EDIT = re.compile(r"«(.*?)→(.*?)»", re.DOTALL)
 class Model:
     """Writes what it is told to, and keeps what it was asked."""
 
-    def __init__(self, text: str = "", mean_logprob: float | None = None) -> None:
-        self.answer = Answer(text=text, mean_logprob=mean_logprob)
+    def __init__(self, text: str = "", logprob: float | None = None) -> None:
+        tokens = () if logprob is None else ((text, logprob),)
+        self.answer = Answer(text=text, tokens=tokens)
         self.prompts: list[FimPrompt] = []
 
     async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Answer:

@@ -112,7 +112,7 @@ class FakeService:
 
     async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Answer:
         report(f"infill {prompt.prefix.rpartition(chr(10))[2]}")
-        report(f"diffs {prompt.context.snippets[0].text!r}")
+        report(f"diffs {[each.text for each in prompt.context.snippets]!r}")
         if "slow" in prompt.suffix:
             try:
                 await asyncio.Event().wait()
@@ -121,7 +121,7 @@ class FakeService:
                 raise
         if "refuse" in prompt.suffix:
             raise ServiceError("the engine refuses: mend it so")
-        return Answer(text="written", mean_logprob=None)
+        return Answer(text="1")
 
     def forget(self, uri: str) -> None:
         report(f"forget {uri}")
