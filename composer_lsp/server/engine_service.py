@@ -5,7 +5,7 @@ Only `imports.import_engine_service` imports this module.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from composer_lsp.completion.context import ContextKeeper
 from composer_lsp.completion.generation import prompt_path
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.completion.speed import Speed, unread_prompt
-from composer_lsp.completion.tab_engine import TabChunk, TabEngine
+from composer_lsp.completion.tab_engine import TabChunk, TabEngine, TabEngineError
 from composer_lsp.completion.templates import FimPrompt, UnknownTemplateError
 from composer_lsp.config import Settings, TabSettings
 from composer_lsp.engine.client import local_client
@@ -56,7 +56,7 @@ class EngineService:
         self._model: str | None = None
         self._context = ContextKeeper(
             sources=OtherFiles(host.index, host.documents, host.roots, host.edits, host.copies),
-            prepare=self._engine.prepare,
+            prepare=self._read_ahead,
             speed=self._speed,
             settings=self._settings,
         )
@@ -143,6 +143,14 @@ class EngineService:
         self._context.forget_computed()
         self._start_getting_ready()
 
+    async def _read_ahead(self, prompt: FimPrompt) -> Mapping[str, float]:
+        """Raises: TabEngineError."""
+        self._before_answer(False)
+        try:
+            return await self._engine.prepare(prompt)
+        except (EndpointError, UnknownTemplateError) as error:
+            raise TabEngineError(str(error)) from error
+
     def _before_answer(self, invoked: bool) -> None:
         # The request that starts the engine may be cancelled by the next keystroke, and the engine
         # comes up all the same: its state is told by a task of its own.
@@ -188,7 +196,10 @@ class EngineService:
         self._host.on_model(self._model)
         self._host.on_condition("ready", "")
         if self._speed.tokens_per_s is None:
-            self._speed.observe(await self._engine.prepare(unread_prompt()))
+            try:
+                self._speed.observe(await self._read_ahead(unread_prompt()))
+            except TabEngineError as error:
+                logger.info("the engine's speed was not measured: %s", error)
 
 
 class _WatchedEngine:
