@@ -17,8 +17,8 @@ from composer_lsp.completion.surroundings import Surroundings
 from composer_lsp.completion.templates import FimPrompt
 from composer_lsp.next_edit.proposal import Gap, Proposal, source_of
 
-_CHARS_BEFORE = 800
-_CHARS_AFTER = 240
+_CHARS_BEFORE = 1600
+_CHARS_AFTER = 400
 _NEAR_CHARS = 4000
 _MAX_ARGUMENT_TOKENS = 24
 _MAX_LINE_TOKENS = 96

@@ -199,8 +199,9 @@ class Session:
         self, prompt: "FimPrompt", *, max_tokens: int, stop: Sequence[str]
     ) -> "Filled":
         """What the model puts between two texts. Raises: ServiceError."""
-        service = await self._get_service()
-        return await service.infill(prompt, max_tokens=max_tokens, stop=stop)
+        with self.board.thinking():
+            service = await self._get_service()
+            return await service.infill(prompt, max_tokens=max_tokens, stop=stop)
 
     def watch_edits(self, document: Document) -> None:
         """The document was opened."""

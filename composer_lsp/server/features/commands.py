@@ -47,7 +47,8 @@ async def status(ls: ComposerServer, *arguments: Any) -> JsonObject:
     if (last := ls.session.last_suggestion) is not None:
         timings = {name: round(ms, 1) for name, ms in last.timings.items()}
         status["lastCompletion"] = timings | dict(last.tokens)
-    status["nextEdits"] = dict(ls.session.next_edits.counts)
+    if any(ls.session.next_edits.counts.values()):
+        status["nextEdits"] = dict(ls.session.next_edits.counts)
     status["suggestions"] = counts(ls)
     options: Any = arguments[0] if arguments and arguments[0] is not None else {}
     if not isinstance(options, Mapping):
