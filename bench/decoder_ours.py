@@ -17,6 +17,7 @@ from composer_inference.batching.pace import Pace
 from composer_inference.batching.sequence import Sequence as Decoding
 from composer_inference.batching.step import Stepper
 from composer_inference.decoder.layers.linear import Linear
+from composer_inference.decoder.model import Decoder
 from composer_inference.drafts.drafter import Drafter, Drafts
 from composer_inference.kv.pool import KVPool
 from composer_inference.kv.prefix_cache import PrefixCache
@@ -42,12 +43,12 @@ class Answer:
 
 
 class Ours:
-    """Make it with `opened`."""
+    """Make it with `opened` or `of`."""
 
-    def __init__(self, checkpoint: Checkpoint, vocabulary: Vocabulary, dtype: torch.dtype) -> None:
+    def __init__(self, decoder: Decoder, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
-        self.decoder = load_decoder(checkpoint, dtype=dtype, device=CPU)
-        shapes = self.decoder.cache_shapes
+        self.decoder = decoder
+        shapes, dtype = decoder.cache_shapes, decoder.embedding.dtype
         self.pool = KVPool(
             shapes, num_blocks=NUM_BLOCKS, block_size=BLOCK_SIZE, dtype=dtype, device=CPU
         )
@@ -66,7 +67,13 @@ class Ours:
     def opened(
         cls, checkpoint: Checkpoint, vocabulary: Vocabulary, dtype: torch.dtype
     ) -> "Generator[Ours]":
-        ours = cls(checkpoint, vocabulary, dtype)
+        with cls.of(load_decoder(checkpoint, dtype=dtype, device=CPU), vocabulary) as ours:
+            yield ours
+
+    @classmethod
+    @contextmanager
+    def of(cls, decoder: Decoder, vocabulary: Vocabulary) -> "Generator[Ours]":
+        ours = cls(decoder, vocabulary)
         try:
             yield ours
         finally:

@@ -56,6 +56,14 @@ class TabSettings(RoleSettings):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NextEditSettings:
+    """Where and what to change next, by what was just changed."""
+
+    enabled: bool = True
+    """Propose the next edit after an edit: other uses of a name that was changed, calls of a function with other parameters, the same change again, imports left over, problems caused. Off wherever suggestions are. Explicit requests are answered even when this is off."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class AgentSettings(RoleSettings):
     """The model of the agent."""
 
@@ -126,6 +134,7 @@ class IndexSettings:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
     tab: TabSettings = field(default_factory=TabSettings)
+    next_edit: NextEditSettings = field(default_factory=NextEditSettings)
     agent: AgentSettings = field(default_factory=AgentSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
     index: IndexSettings = field(default_factory=IndexSettings)

@@ -5,13 +5,12 @@ stops at its end tokens; what it says is inserted as it is, and also up to its f
 """
 
 import asyncio
-import json
 import os
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -20,6 +19,7 @@ from bench.engines import real_engine
 from bench.measure import p50, p90, row
 from bench.tab.problems import Kind, Problem
 from bench.tab.programs import passes
+from bench.tab.records import Records
 from composer_lsp.completion.templates import find_template
 from tests.support.lsp import Drawn, LspClient, apply_item, start_server
 
@@ -39,36 +39,39 @@ class Shown:
     ms: float
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Raw:
+    """One problem by the raw model."""
+
+    task_id: str
+    text: str
+    has_passed: bool
+    first_line_has_passed: bool
+
+
 async def compare(
     model: str, kind: Kind, problems: Sequence[Problem], *, records: Path | None, raw: bool
 ) -> None:
-    """Prints pass@1. `records`: a file for one JSON object a problem. `raw`: whether the raw model is
-    asked too."""
-    with tempfile.TemporaryDirectory(prefix="c-") as name:
-        async with real_engine(Path(name), model) as engine, _server(Path(name), model) as client:
-            shown: list[Shown] = []
-            uncut: list[bool] = []
-            first_lines: list[bool] = []
+    """Prints pass@1. `records`: a folder, from which problems that were answered before are taken.
+    `raw`: whether the raw model is asked too."""
+    name = f"{model}-{kind}"
+    shown = Records(Shown, records and records / f"infilling-{name}.jsonl")
+    raws = Records(Raw, records and records / f"infilling-{name}-raw.jsonl")
+    with tempfile.TemporaryDirectory(prefix="c-") as folder:
+        async with (
+            real_engine(Path(folder), model) as engine,
+            _server(Path(folder), model) as client,
+        ):
             for number, problem in enumerate(problems):
-                shown.append(await _through_server(client, problem, number))
-                if raw:
-                    said = await _raw(engine, model, problem)
-                    uncut.append(passes(_program(problem, said)))
-                    line = said.lstrip("\n").partition("\n")[0]
-                    ending = "\n" if problem.is_whole_lines else ""
-                    first_lines.append(passes(_program(problem, line + ending)))
-    _write(shown, records)
-    _print(f"{model}, {kind}", shown, uncut, first_lines)
+                if problem.task_id not in shown:
+                    shown.add(problem.task_id, await _through_server(client, problem, number))
+                if raw and problem.task_id not in raws:
+                    raws.add(problem.task_id, await _raw(engine, model, problem))
+    asked = [each.task_id for each in problems]
+    _print(f"{model}, {kind}", shown.of(asked), raws.of(asked) if raw else [])
 
 
-def _write(shown: Sequence[Shown], path: Path | None) -> None:
-    if path is not None:
-        path.write_text("".join(json.dumps(asdict(each)) + "\n" for each in shown))
-
-
-def _print(
-    name: str, shown: Sequence[Shown], uncut: Sequence[bool], first_lines: Sequence[bool]
-) -> None:
+def _print(name: str, shown: Sequence[Shown], raws: Sequence[Raw]) -> None:
     ms = [each.ms for each in shown]
     row(f"{name}, {len(shown)} problems", "pass@1", "shown", "p50 ms", "p90 ms")
     row(
@@ -78,9 +81,11 @@ def _print(
         f"{p50(ms):.0f}",
         f"{p90(ms):.0f}",
     )
-    if uncut:
-        row("  the raw model", f"{_share(uncut):.3f}")
-        row("  the raw model, its first line", f"{_share(first_lines):.3f}")
+    if raws:
+        passed = [each.has_passed for each in raws]
+        row("  the raw model", f"{_share(passed):.3f}")
+        passed = [each.first_line_has_passed for each in raws]
+        row("  the raw model, its first line", f"{_share(passed):.3f}")
 
 
 def _share(which: Sequence[bool]) -> float:
@@ -102,6 +107,9 @@ async def _through_server(client: LspClient, problem: Problem, number: int) -> S
     document = problem.document
     client.open(uri, document)
     position = Drawn(document, len(problem.before)).position()
+    # As editors do where the cursor rests; else a long prompt is asked for in short.
+    here = {"uri": uri, "range": {"start": position, "end": position}}
+    await client.command("composer.prepare", here)
     started = time.perf_counter()
     items = await client.inline_completion(uri, position) or []
     elapsed = 1000 * (time.perf_counter() - started)
@@ -117,7 +125,7 @@ async def _through_server(client: LspClient, problem: Problem, number: int) -> S
     )
 
 
-async def _raw(engine: httpx.AsyncClient, model: str, problem: Problem) -> str:
+async def _raw(engine: httpx.AsyncClient, model: str, problem: Problem) -> Raw:
     body = {
         "model": model,
         "prompt": _RAW_PATTERN.format(problem.before, problem.after),
@@ -127,7 +135,17 @@ async def _raw(engine: httpx.AsyncClient, model: str, problem: Problem) -> str:
     }
     answer = await engine.post("/v1/completions", json=body)
     answer.raise_for_status()
-    return answer.json()["choices"][0]["text"]
+    said = answer.json()["choices"][0]["text"]
+    line = said.lstrip("\n").partition("\n")[0]
+    ending = "\n" if problem.is_whole_lines else ""
+    programs = (_program(problem, said), _program(problem, line + ending))
+    has_passed, first_line_has_passed = [await asyncio.to_thread(passes, of) for of in programs]
+    return Raw(
+        task_id=problem.task_id,
+        text=said,
+        has_passed=has_passed,
+        first_line_has_passed=first_line_has_passed,
+    )
 
 
 def _program(problem: Problem, middle: str) -> str:

@@ -5,18 +5,17 @@ Everything the engine suggests at a hole is kept, shown or not, with its feature
 tests pass with it.
 """
 
-import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from bench.measure import row
 from bench.tab.problems import Kind, Problem
 from bench.tab.programs import passes
+from bench.tab.records import Records
 from composer_lsp.completion.judge import Features, features_of, score_of
 from composer_lsp.completion.prompt import PromptWindow
 from composer_lsp.completion.surroundings import Surroundings
@@ -39,34 +38,39 @@ class Suggested:
     kind: Kind
     task_id: str
     text: str
-    features: Features
     tokens: Sequence[tuple[str, float]]
     """Of the model's answer, with their log-probabilities."""
+    is_cut: bool
+    after: str
+    """The text behind the hole."""
     has_passed: bool
 
+    @property
+    def features(self) -> Features:
+        found = features_of(self.text, self.tokens, is_cut=self.is_cut, after=self.after)
+        assert found is not None, "only what has tokens is kept"
+        return found
 
-async def collect(model: str, kind: Kind, problems: Sequence[Problem]) -> list[Suggested]:
-    """What the model suggests for the problems, but for those where nothing is left after trimming."""
-    found: list[Suggested] = []
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    suggested: Suggested | None
+    """None: nothing was left."""
+
+
+async def collect(
+    model: str, kind: Kind, problems: Sequence[Problem], *, records: Path | None
+) -> list[Suggested]:
+    """What the model suggests for the problems, but for those where nothing is left after trimming.
+    `records`: a folder, from which problems that were answered before are taken."""
+    found = Records(Answer, records and records / f"judge-{model}-{kind}.jsonl")
     async with _engine(model) as engine:
         for problem in problems:
-            suggested = await _suggest(engine, problem)
-            if suggested is not None:
-                text, features, tokens = suggested
-                ending = "\n" if problem.is_whole_lines else ""
-                program = f"{problem.before}{text}{ending}{problem.after}\n{problem.check}"
-                found.append(
-                    Suggested(
-                        model=model,
-                        kind=kind,
-                        task_id=problem.task_id,
-                        text=text,
-                        features=features,
-                        tokens=tokens,
-                        has_passed=passes(program),
-                    )
-                )
-    return found
+            if problem.task_id not in found:
+                suggested = await _suggest(engine, model, kind, problem)
+                found.add(problem.task_id, Answer(suggested=suggested))
+    answers = found.of(each.task_id for each in problems)
+    return [each.suggested for each in answers if each.suggested is not None]
 
 
 def fit(suggested: Sequence[Suggested]) -> None:
@@ -97,19 +101,6 @@ def measure(suggested: Sequence[Suggested], threshold: float) -> None:
             row(f"{model}, {kind}", *_measured(of, threshold))
 
 
-def write(suggested: Sequence[Suggested], path: Path) -> None:
-    path.write_text("".join(json.dumps(asdict(each)) + "\n" for each in suggested))
-
-
-def read(path: Path) -> list[Suggested]:
-    return [_suggested(json.loads(line)) for line in path.read_text().splitlines()]
-
-
-def _suggested(record: dict[str, Any]) -> Suggested:
-    features = Features(**record.pop("features"))
-    return Suggested(features=features, **record)
-
-
 def _measured(suggested: Sequence[Suggested], threshold: float) -> list[str]:
     scores = np.array([score_of(each.features) for each in suggested])
     passed = np.array([each.has_passed for each in suggested])
@@ -138,9 +129,7 @@ async def _engine(model: str) -> AsyncGenerator[ConfiguredTabEngine]:
         await engine.aclose()
 
 
-async def _suggest(
-    engine: TabEngine, problem: Problem
-) -> tuple[str, Features, list[tuple[str, float]]] | None:
+async def _suggest(engine: TabEngine, model: str, kind: Kind, problem: Problem) -> Suggested | None:
     settings = TabSettings()
     text, offset = problem.document, len(problem.before)
     around = Surroundings.of(text, offset, language_id="python", num_indent_spaces=None)
@@ -160,5 +149,17 @@ async def _suggest(
             if trimmer.feed(chunk.text):
                 break
     kept = trimmer.finish(reason or "stop")
-    features = features_of(kept, tokens, is_cut=reason is None) if kept else None
-    return (kept, features, tokens) if kept and features else None
+    if not kept or not tokens:
+        return None
+    ending = "\n" if problem.is_whole_lines else ""
+    program = f"{problem.before}{kept}{ending}{problem.after}\n{problem.check}"
+    return Suggested(
+        model=model,
+        kind=kind,
+        task_id=problem.task_id,
+        text=kept,
+        tokens=tokens,
+        is_cut=reason is None,
+        after=problem.after,
+        has_passed=passes(program),
+    )

@@ -87,7 +87,8 @@ def _add_batching(parser: argparse.ArgumentParser) -> None:
         "--cache-mb",
         type=_whole,
         default=0,
-        help="of --backend torch, each process's memory for keys and values, in 2^20 bytes "
+        help="of --backend torch, each process's memory for keys and values, a draft model's among them, "
+        "in 2^20 bytes "
         "(default: 0, on a GPU four fifths of what is free, on a CPU 8 contexts or a quarter of it)",
     )
     parser.add_argument(
@@ -159,11 +160,13 @@ def _at_least(least: int, text: str) -> int:
 def run(args: argparse.Namespace) -> int:
     from composer_inference.api.service import EngineError
     from composer_inference.backends.base import BackendError
+    from composer_inference.backends.torch_config import DecoderOptions
+    from composer_inference.decoder.parallel.shard import ParallelConfig
     from composer_inference.endpoint import EndpointError
     from composer_inference.engine_lock import AlreadyRunningError
     from composer_inference.loader import InstalledLoader, Loader, ScriptedLoader
     from composer_inference.process import run as run_engine
-    from composer_inference.torch_loader import DecoderOptions, TorchLoader
+    from composer_inference.torch_loader import TorchLoader
 
     logging.basicConfig(
         level=environment.log_level(),
@@ -195,17 +198,19 @@ def run(args: argparse.Namespace) -> int:
         elif args.backend == "torch":
             options = DecoderOptions(
                 device=args.device,
-                tp=args.tp,
-                ep=args.ep,
+                parallel=ParallelConfig(tp=args.tp, ep=args.ep),
                 dtype=args.dtype,
                 experts=args.experts,
                 cache_bytes=args.cache_mb << 20,
                 step_tokens=args.step_tokens,
                 max_sequences=args.max_sequences,
-                draft_model=args.draft_model,
             )
             loader = TorchLoader(
-                args.model, options, threads=args.threads, context_tokens=args.context_tokens
+                args.model,
+                options,
+                threads=args.threads,
+                context_tokens=args.context_tokens,
+                draft_model=args.draft_model,
             )
         else:
             loader = InstalledLoader(threads=args.threads, context_tokens=args.context_tokens)

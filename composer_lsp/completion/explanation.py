@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from composer_lsp.completion import judge
-from composer_lsp.completion.answer import Answer
+from composer_lsp.completion.answer import TabAnswer
 from composer_lsp.completion.tokens import estimated_tokens
 from composer_lsp.completion.trim import Trimmer, TrimStep
 
@@ -36,7 +36,7 @@ class Weighed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Explanation:
-    answer: Answer
+    answer: TabAnswer
     parts: tuple[Part, ...]
     trims: tuple[TrimStep, ...]
     text: str | None
@@ -76,20 +76,25 @@ class Explanation:
         }
 
 
-def explained(answer: Answer) -> Explanation:
+def explained(answer: TabAnswer) -> Explanation:
     """Trim and judge the answer again, noting what is done."""
     steps: list[TrimStep] = []
     trimmer = Trimmer(answer.place.surroundings, steps)
     trimmer.feed(answer.raw)
     text = trimmer.finish(answer.finish_reason or "stop")
-    is_cut = answer.finish_reason is None
+    features = judge.features_of(
+        text or "",
+        answer.tokens,
+        is_cut=answer.finish_reason is None,
+        after=answer.place.surroundings.after,
+    )
     return Explanation(
         answer=answer,
         parts=tuple(_parts(answer)),
         trims=tuple(steps),
         text=text,
-        score=judge.score(text or "", answer.tokens, is_cut=is_cut),
-        features=_weighed(judge.features_of(text or "", answer.tokens, is_cut=is_cut)),
+        score=None if features is None else judge.score_of(features),
+        features=_weighed(features),
     )
 
 
@@ -137,7 +142,7 @@ _END = {
 }
 
 
-def _parts(answer: Answer) -> Iterator[Part]:
+def _parts(answer: TabAnswer) -> Iterator[Part]:
     prompt = answer.prompt
     texts = [(each.path, each.text) for each in prompt.context.snippets]
     if prompt.path:
@@ -173,12 +178,12 @@ def _verdict(explanation: Explanation) -> str:
     return verdict + text
 
 
-def _timings(answer: Answer) -> str:
+def _timings(answer: TabAnswer) -> str:
     known = [name for name in _STAGES if name in answer.timings]
     return ", ".join(f"{name} {answer.timings[name]:.1f}" for name in known) or "not known"
 
 
-def _tokens(answer: Answer) -> str:
+def _tokens(answer: TabAnswer) -> str:
     names = (("num_cached_tokens", "cached"), ("num_prefill_tokens", "prefilled"))
     told = [f"{answer.num_tokens[key]} {word}" for key, word in names if key in answer.num_tokens]
     if "num_decoded_tokens" in answer.num_tokens:

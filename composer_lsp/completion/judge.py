@@ -5,7 +5,7 @@ infilling's programs and judged on the other (docs/benchmarks.md).
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 
@@ -19,17 +19,23 @@ class Features:
     """Beyond the first, square root."""
     is_cut: float
     """1 where the model had more to say, which is often what was wanted too."""
+    says_below: float
+    """1 where what it said next is what stands below already: then nothing is missing between."""
 
 
 BIAS = 2.20
-WEIGHTS = Features(mean_logprob=3.27, least_logprob=0.18, num_more_lines=-1.11, is_cut=-1.07)
+WEIGHTS = Features(
+    mean_logprob=3.27, least_logprob=0.18, num_more_lines=-1.11, is_cut=-1.07, says_below=0.0
+)
 
 
-def score(text: str, tokens: Iterable[tuple[str, float]], *, is_cut: bool) -> float | None:
+def score(
+    text: str, tokens: Sequence[tuple[str, float]], *, is_cut: bool, after: str
+) -> float | None:
     """From 0 to 1: how likely the suggestion is the wanted one. `tokens`: of the model's answer, of
-    which `text` is what trimming left. `is_cut`: the model had not ended it. None where the engine said
-    nothing of them."""
-    features = features_of(text, tokens, is_cut=is_cut)
+    which `text` is what trimming left. `is_cut`: the model had not ended it. `after`: the text behind the
+    cursor. None where the engine said nothing of the tokens."""
+    features = features_of(text, tokens, is_cut=is_cut, after=after)
     return None if features is None else score_of(features)
 
 
@@ -40,8 +46,11 @@ def score_of(features: Features) -> float:
     return (1 + math.tanh(logit / 2)) / 2
 
 
-def features_of(text: str, tokens: Iterable[tuple[str, float]], *, is_cut: bool) -> Features | None:
-    logprobs = _of_text(text, tokens)
+def features_of(
+    text: str, tokens: Sequence[tuple[str, float]], *, is_cut: bool, after: str
+) -> Features | None:
+    num_tokens = _num_tokens_of(text, tokens)
+    logprobs = [logprob for _, logprob in tokens[:num_tokens]]
     if not logprobs:
         return None
     return Features(
@@ -49,16 +58,21 @@ def features_of(text: str, tokens: Iterable[tuple[str, float]], *, is_cut: bool)
         least_logprob=min(logprobs),
         num_more_lines=math.sqrt(text.strip().count("\n")),
         is_cut=float(is_cut),
+        says_below=float(_begins_alike("".join(said for said, _ in tokens[num_tokens:]), after)),
     )
 
 
-def _of_text(text: str, tokens: Iterable[tuple[str, float]]) -> Sequence[float]:
+def _num_tokens_of(text: str, tokens: Sequence[tuple[str, float]]) -> int:
     # Trimming changes white space at most, so what is not white is counted.
     num_left = len("".join(text.split()))
-    logprobs: list[float] = []
-    for token, logprob in tokens:
+    for index, (token, _) in enumerate(tokens):
         if num_left <= 0:
-            break
+            return index
         num_left -= len("".join(token.split()))
-        logprobs.append(logprob)
-    return logprobs
+    return len(tokens)
+
+
+def _begins_alike(said: str, after: str) -> bool:
+    """Whether the first lines that are not blank are the same as far as both go."""
+    one, other = (text.lstrip().partition("\n")[0].rstrip() for text in (said, after))
+    return bool(one and other) and (one.startswith(other) or other.startswith(one))

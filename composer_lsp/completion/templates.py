@@ -35,6 +35,8 @@ class FimPrompt:
     context: RepositoryContext = NO_CONTEXT
     line_comment: str = ""
     """What begins a comment in the file's language; empty where no mark does."""
+    prediction: str = ""
+    """What the answer mostly repeats, where that is known."""
 
     @property
     def commented_prefix(self) -> str:

@@ -7,9 +7,10 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing, contextmanager
+from dataclasses import replace
 
 from composer_inference.endpoint import EndpointError
-from composer_lsp.completion.answer import Answer
+from composer_lsp.completion.answer import TabAnswer
 from composer_lsp.completion.completer import Completer
 from composer_lsp.completion.context import ContextKeeper
 from composer_lsp.completion.generation import prompt_path
@@ -17,7 +18,7 @@ from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.completion.speed import Speed, unread_prompt
 from composer_lsp.completion.tab_engine import TabChunk, TabEngine
 from composer_lsp.completion.templates import FimPrompt, UnknownTemplateError
-from composer_lsp.config import TabSettings
+from composer_lsp.config import Settings, TabSettings
 from composer_lsp.engine.client import local_client
 from composer_lsp.engine.errors import (
     BackingOffError,
@@ -28,7 +29,8 @@ from composer_lsp.engine.errors import (
 from composer_lsp.engine.launcher import Launcher
 from composer_lsp.engine.local import load_model
 from composer_lsp.engine.select import ConfiguredTabEngine
-from composer_lsp.server.models import AUTO, recommended_model
+from composer_lsp.next_edit.content import Answer
+from composer_lsp.server.models import AUTO, recommended_model, smaller_model
 from composer_lsp.server.other_files import OtherFiles
 from composer_lsp.server.service import (
     ModelMissingError,
@@ -36,6 +38,7 @@ from composer_lsp.server.service import (
     ServiceHost,
     ServiceOfflineError,
 )
+from composer_lsp.server.tab_pace import TabPace
 
 logger = logging.getLogger(__name__)
 
@@ -47,20 +50,23 @@ class EngineService:
         self._host = host
         self._launcher = Launcher(lambda: host.settings().engine)
         self._engine = ConfiguredTabEngine(self._launcher, self._tab)
+        self._watched = _WatchedEngine(self._engine, self._before_answer, self._on_answer)
         self._speed = Speed()
+        self._pace = TabPace(self._speed, host.on_note, smaller_model)
+        self._model: str | None = None
         self._context = ContextKeeper(
             sources=OtherFiles(host.index, host.documents, host.roots, host.edits),
             prepare=self._engine.prepare,
             speed=self._speed,
-            settings=host.settings,
+            settings=self._settings,
         )
         self._completer = Completer(
-            _WatchedEngine(self._engine, self._before_answer, self._on_answer),
+            self._watched,
             self._tab,
             roots=host.roots,
             context=self._context,
         )
-        self._answering = _answering(self._tab())
+        self._answering = _answering(host.settings().tab)
         self._getting_ready: asyncio.Task[None] | None = None
 
     async def warm_up(self) -> None:
@@ -70,7 +76,12 @@ class EngineService:
 
     async def complete(self, request: CompletionRequest) -> Sequence[Suggestion]:
         with _told_to_users(self._tab()):
-            return await self._completer.complete(request)
+            found = await self._completer.complete(request)
+        if found and request.trigger == "automatic":
+            tab = self._host.settings().tab
+            if self._pace.observe(found[0], tab, self._model or tab.model):
+                self._answer_anew()
+        return found
 
     async def prepare(self, request: CompletionRequest) -> bool:
         with _told_to_users(self._tab()):
@@ -80,8 +91,19 @@ class EngineService:
             await self._context.rest(request, window, prompt_path(request))
             return True
 
-    def answer(self, shown: str | None) -> Answer | None:
+    def answer(self, shown: str | None) -> TabAnswer | None:
         return self._completer.answers.latest(shown)
+
+    async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Answer:
+        text, logprobs = "", list[float]()
+        with _told_to_users(self._tab()):
+            chunks = self._watched.complete(prompt, max_tokens=max_tokens, stop=stop, invoked=False)
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    text += chunk.text
+                    logprobs += [logprob for _, logprob in chunk.tokens]
+        mean = sum(logprobs) / len(logprobs) if logprobs else None
+        return Answer(text=text, mean_logprob=mean)
 
     def forget(self, uri: str) -> None:
         self._completer.close_document(uri)
@@ -89,7 +111,8 @@ class EngineService:
 
     def settings_changed(self) -> None:
         self._completer.forget_suggestions()
-        if (answering := _answering(self._tab())) != self._answering:
+        if (answering := _answering(self._host.settings().tab)) != self._answering:
+            self._pace.forget()
             self._context.forget_computed()
             self._answering = answering
             self._host.on_model(None)
@@ -109,7 +132,17 @@ class EngineService:
         await self._engine.aclose()
 
     def _tab(self) -> TabSettings:
-        return self._host.settings().tab
+        """The settings that the machine can keep up with."""
+        return self._pace.cut(self._host.settings().tab)
+
+    def _settings(self) -> Settings:
+        return replace(self._host.settings(), tab=self._tab())
+
+    def _answer_anew(self) -> None:
+        """By another model from now on."""
+        self._completer.forget_suggestions()
+        self._context.forget_computed()
+        self._start_getting_ready()
 
     def _before_answer(self, invoked: bool) -> None:
         # The request that starts the engine may be cancelled by the next keystroke, and the engine
@@ -152,7 +185,8 @@ class EngineService:
             answer = await load_model(client, tab.model)
         finally:
             await client.aclose()
-        self._host.on_model(str(answer.get("model", tab.model)))
+        self._model = str(answer.get("model", tab.model))
+        self._host.on_model(self._model)
         self._host.on_condition("ready", "")
         if self._speed.tokens_per_s is None:
             self._speed.observe(await self._engine.prepare(unread_prompt()))

@@ -15,6 +15,7 @@ from composer_lsp.server.features import (
     index,
     inline_completion,
     life_cycle,
+    next_edit,
     suggestions,
     workspace,
 )
@@ -35,6 +36,7 @@ _FEATURES = (
     index,
     inline_completion,
     life_cycle,
+    next_edit,
     suggestions,
     workspace,
 )

@@ -34,6 +34,12 @@ def import_agent() -> ModuleType:
     return importlib.import_module("composer_lsp.server.agent.runs")
 
 
+def import_next_edit() -> ModuleType:
+    """Import what finds the next edit, tree-sitter above all."""
+    import_engine_service()
+    return importlib.import_module("composer_lsp.server.next_edit.search")
+
+
 def import_engine_service() -> ModuleType:
     """Import what talks to the engine, httpx above all: 0.1 s, so not before `initialize` is
     answered, and not on the loop's thread."""

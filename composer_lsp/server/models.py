@@ -81,6 +81,19 @@ def recommended_model() -> str:
     return recommend_model(read_hardware()).name
 
 
+def smaller_model(name: str) -> str | None:
+    """The largest installed model for Tab that is smaller; None where there is none."""
+    from composer_inference.models.choose import next_smaller
+    from composer_inference.models.errors import ModelError
+    from composer_inference.models.store import ModelStore
+
+    try:
+        installed = [model.name for model in ModelStore().installed() if model.problem is None]
+    except ModelError:
+        return None
+    return next_smaller(name, installed)
+
+
 def _size(model: str) -> str:
     from composer_inference.models.catalog import CATALOG  # needed by few
 

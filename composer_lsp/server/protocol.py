@@ -13,6 +13,7 @@ import logging
 from asyncio import Future as AsyncioFuture
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 from cattrs import Converter, transform_error
@@ -47,6 +48,11 @@ work_done_token: contextvars.ContextVar[types.ProgressToken | None] = contextvar
     "work_done_token", default=None
 )
 """That the client gave with the command that runs, to be told by how far it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Untyped:
+    params: object
 
 
 class ComposerProtocol(LanguageServerProtocol):
@@ -162,9 +168,10 @@ class ComposerProtocol(LanguageServerProtocol):
 
     def _structure(self, message: JsonObject) -> Any:
         message_type = self.get_message_type(message["method"])
-        assert message_type is not None, "features are registered for methods of LSP only"
         # Clients disagree about how to write "no parameters".
         message = {"params": None} | message
+        if message_type is None:  # no method of LSP: its feature reads the parameters itself
+            return _Untyped(message["params"])
         if message["method"] == types.INITIALIZE:
             message["params"] = pruned(message["params"])
         elif message["method"] in _WITH_VERSIONS:

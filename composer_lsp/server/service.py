@@ -13,7 +13,9 @@ from composer_lsp.server.documents import DocumentStore
 from composer_lsp.server.status import Condition
 
 if TYPE_CHECKING:
-    from composer_lsp.completion.answer import Answer
+    from composer_lsp.completion.answer import TabAnswer
+    from composer_lsp.completion.templates import FimPrompt
+    from composer_lsp.next_edit.content import Answer
 
 
 class ServiceError(Exception):
@@ -65,8 +67,17 @@ class CompletionService(Protocol):
         """
         ...
 
-    def answer(self, shown: str | None) -> "Answer | None":
+    def answer(self, shown: str | None) -> "TabAnswer | None":
         """The engine's latest answer, of which `shown` is the text or its end where it is of one."""
+        ...
+
+    async def infill(
+        self, prompt: "FimPrompt", *, max_tokens: int, stop: Sequence[str]
+    ) -> "Answer":
+        """What the model puts between two texts, its likeliest answer.
+
+        Raises: ServiceError.
+        """
         ...
 
     def forget(self, uri: str) -> None:
@@ -96,6 +107,8 @@ class ServiceHost:
     edits: EditHistory
     on_condition: Callable[[Condition, str], None]
     """Tell the state of the engine, with a message ("" for the usual one)."""
+    on_note: Callable[[str], None]
+    """Tell what the user should know while all is well ("" for nothing)."""
     on_model: Callable[[str | None], None]
     """Tell which model answers."""
 

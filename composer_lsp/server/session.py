@@ -26,6 +26,7 @@ from composer_lsp.server.editor import Editor
 from composer_lsp.server.imports import import_agent
 from composer_lsp.server.latest import Latest, SupersededError
 from composer_lsp.server.models import AUTO, Models, recommended_model
+from composer_lsp.server.next_edit import NextEdits
 from composer_lsp.server.service import (
     CompletionService,
     ModelMissingError,
@@ -40,7 +41,9 @@ from composer_lsp.server.window_index import WindowIndex, local_path
 
 if TYPE_CHECKING:
     from composer_index.ignores import HiddenFiles
-    from composer_lsp.completion.answer import Answer
+    from composer_lsp.completion.answer import TabAnswer
+    from composer_lsp.completion.templates import FimPrompt
+    from composer_lsp.next_edit.content import Answer
     from composer_lsp.server.agent.runs import Runs
 
 logger = logging.getLogger(__name__)
@@ -69,10 +72,12 @@ class Session:
         self._places: dict[str, tuple[int, int]] = {}
         self._agent: asyncio.Task[Runs] | None = None
         self.diagnostics = Diagnostics()
-        self.edits = EditHistory(_Visible())
+        self.may_show = _Visible()
+        self.edits = EditHistory(self.may_show)
         self.usable_documents = UsableDocuments(
             self.index.index_roots, lambda: self.settings.index.include_secret
         )
+        self.next_edits = NextEdits(self)
         self.last_suggestion: Suggestion | None = None
         """The last one that was given to the client."""
         self.on_screen: str | None = None
@@ -118,6 +123,7 @@ class Session:
     async def close(self) -> None:
         """End what runs. The engine, which other windows may share, stays."""
         self._running.end_all()
+        self.next_edits.end_all()
         if self._agent is not None:
             await (await self._agent).close()
         await self.models.close()
@@ -177,7 +183,7 @@ class Session:
         self.run_in_background(self._auto_imports.add(self.shown.accept(id)))
 
     @property
-    def last_answer(self) -> "Answer | None":
+    def last_answer(self) -> "TabAnswer | None":
         """What the engine said last, or what is on the screen where the memory had it."""
         service = self._ready_service()
         return service.answer(self.on_screen) if service else None
@@ -185,6 +191,14 @@ class Session:
     def end_suggesting(self, uri: str) -> None:
         """The document changed or closed: what runs for it has no use any more."""
         self._running.end(unquote(uri))
+        self.next_edits.end(uri)
+
+    async def infill(
+        self, prompt: "FimPrompt", *, max_tokens: int, stop: Sequence[str]
+    ) -> "Answer":
+        """What the model puts between two texts. Raises: ServiceError."""
+        service = await self._get_service()
+        return await service.infill(prompt, max_tokens=max_tokens, stop=stop)
 
     def watch_edits(self, document: Document) -> None:
         """The document was opened."""
@@ -255,11 +269,16 @@ class Session:
             documents=self._documents,
             edits=self.edits,
             on_condition=self._conditions.on_condition,
+            on_note=self.board.set_note,
             on_model=self.board.set_model,
         )
 
     def code_index(self) -> IndexService | None:
         return self.index.service if self.settings.index.enabled else None
+
+    def on_service_error(self, error: ServiceError) -> None:
+        """Tell the user, as far as they can do something about it."""
+        self._on_service_error(error)
 
     def _roots(self) -> list[str]:
         folders: dict[str, WorkspaceFolder] = self._documents().folders

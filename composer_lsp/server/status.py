@@ -47,6 +47,7 @@ class StatusBoard:
         self._send: Callable[[Status], None] | None = None
         self._condition: Condition = "ready"
         self._message = ""
+        self._note = ""
         self._model: str | None = None
         self._download: tuple[str, int] | None = None
         self._is_enabled = True
@@ -66,6 +67,11 @@ class StatusBoard:
 
     def set_condition(self, condition: Condition, message: str = "") -> None:
         self._condition, self._message = condition, message
+        self._publish()
+
+    def set_note(self, note: str) -> None:
+        """What the user should know while all is well; empty: nothing."""
+        self._note = note
         self._publish()
 
     def set_model(self, model: str | None) -> None:
@@ -122,7 +128,7 @@ class StatusBoard:
             return self._condition, self._message or DEFAULT_MESSAGES[self._condition], None
         if self._thinking:
             return "thinking", "Thinking", None
-        return "idle", "Ready", None
+        return "idle", self._note or "Ready", None
 
 
 DEFAULT_MESSAGES: dict[Condition, str] = {

@@ -1,51 +1,45 @@
 """Models that our own decoder computes: one that was named at the start, and installed GGUF files."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from composer_inference.api.service import ModelLoadError
 from composer_inference.backends.base import Backend
-from composer_inference.decoder.parallel.shard import ParallelConfig
+from composer_inference.backends.torch_config import DecoderOptions, TorchDecoderConfig
 from composer_inference.load_guard import LoadGuard
 from composer_inference.loader import InstalledLoader, Purpose
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DecoderOptions:
-    """As the command line gives them; `TorchDecoderConfig` says what they mean."""
-
-    device: str = "auto"
-    tp: int = 1
-    ep: int = 1
-    dtype: str = "auto"
-    experts: str = "auto"
-    cache_bytes: int = 0
-    step_tokens: int = 0
-    max_sequences: int = 0
-    draft_model: str = ""
-    """A path or an installed model's name; empty: none."""
 
 
 class TorchLoader:
     """Implements `Loader`. What embeds or ranks is computed as by `InstalledLoader`."""
 
     def __init__(
-        self, model: str, options: DecoderOptions, *, threads: int, context_tokens: int
+        self,
+        model: str,
+        options: DecoderOptions,
+        *,
+        threads: int,
+        context_tokens: int,
+        draft_model: str = "",
     ) -> None:
         """`model`: a folder, a GGUF file or an installed model's name; `auto` means it from then on.
+        `draft_model`: one that drafts for it alone; empty: none.
 
         Raises: ModelLoadError for a path that is not there, UnknownModelError for a name, ParallelError
-            for `tp` and `ep` that do not go together.
+            as `TorchDecoderConfig`.
         """
         self._installed = InstalledLoader(threads=threads, context_tokens=context_tokens)
-        self._options = options
-        self._parallel = ParallelConfig(tp=options.tp, ep=options.ep)
-        self._context_tokens = context_tokens
         self._own = _own_path(model)
-        self._draft = self._draft_path(options.draft_model)
         self._name = model if self._own is None else self._own.name.removesuffix(".gguf")
         if self._own is None:
             self._name = self._installed.resolve(model)
+        self._config = TorchDecoderConfig(
+            path=self._own or self._installed.path(self._name),
+            threads=self.threads,
+            context_tokens=context_tokens,
+            options=options,
+            draft_path=self._draft_path(draft_model),
+        )
 
     @property
     def threads(self) -> int:
@@ -67,26 +61,12 @@ class TorchLoader:
         if self.purpose(name) == "retrieve":
             return await self._installed.load(name)
         # Imported here: torch takes seconds, and who only asks for /health needs none.
-        from composer_inference.backends.torch_decoder import (
-            TorchDecoderBackend,
-            TorchDecoderConfig,
-        )
+        from composer_inference.backends.torch_decoder import TorchDecoderBackend
 
-        path = self._own if self._is_own(name) else None
-        config = TorchDecoderConfig(
-            path=path or self._installed.path(name),
-            threads=self.threads,
-            context_tokens=self._context_tokens,
-            device=self._options.device,
-            dtype=self._options.dtype,
-            experts=self._options.experts,
-            parallel=self._parallel,
-            cache_bytes=self._options.cache_bytes,
-            step_tokens=self._options.step_tokens,
-            max_sequences=self._options.max_sequences,
-            draft_path=self._draft,
-        )
-        with LoadGuard(name, config.path, is_installed=path is None).watched():
+        config = self._config
+        if name != self._name:
+            config = replace(config, path=self._installed.path(name), draft_path=None)
+        with LoadGuard(name, config.path, is_installed=not self._is_own(name)).watched():
             return await TorchDecoderBackend.load(config)
 
     def _draft_path(self, model: str) -> Path | None:

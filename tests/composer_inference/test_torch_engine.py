@@ -15,12 +15,15 @@ from safetensors.torch import load_file, save_file
 
 from composer_inference.api.app import create_app
 from composer_inference.backends.base import Backend
+from composer_inference.backends.torch_config import DecoderOptions
 from composer_inference.batching.batcher import Batcher
 from composer_inference.engine import Engine
 from composer_inference.load_guard import LoadGuard
-from composer_inference.torch_loader import DecoderOptions, TorchLoader
+from composer_inference.models.store import ModelStore
+from composer_inference.torch_loader import TorchLoader
 from composer_inference.weights.checkpoint import CheckpointError
 from composer_inference.weights.safetensors_checkpoint import SafetensorsCheckpoint
+from tests.support.gguf_files import write_tiny_llama
 from tests.support.vocabularies import byte_level_folder
 
 SHARD = "model.safetensors"
@@ -83,9 +86,13 @@ async def http(
 
 
 @asynccontextmanager
-async def served(folder: Path, **options: Any) -> AsyncGenerator[httpx.AsyncClient]:
+async def served(
+    folder: Path, *, draft_model: str = "", **options: Any
+) -> AsyncGenerator[httpx.AsyncClient]:
     chosen = DecoderOptions(device="cpu", dtype="f32", **options)
-    loader = TorchLoader(str(folder), chosen, threads=1, context_tokens=200)
+    loader = TorchLoader(
+        str(folder), chosen, threads=1, context_tokens=200, draft_model=draft_model
+    )
     engine = Engine(loader, on_drain=lambda: None)
     transport = httpx.ASGITransport(create_app(engine, token=None))
     async with httpx.AsyncClient(transport=transport, base_url="http://engine") as client:
@@ -136,10 +143,11 @@ async def test_a_smaller_model_drafts_and_changes_no_text(
 
 
 def weights_bytes(metrics: str) -> float:
-    lines = [
-        line for line in metrics.splitlines() if line.startswith("composer_model_weights_bytes")
-    ]
-    return float(lines[0].split()[-1])
+    return metric(metrics, "composer_model_weights_bytes")
+
+
+def metric(metrics: str, name: str) -> float:
+    return float(next(line for line in metrics.splitlines() if line.startswith(name)).split()[-1])
 
 
 async def test_a_draft_model_of_another_vocabulary_is_refused(
@@ -157,6 +165,78 @@ async def test_a_draft_model_of_another_vocabulary_is_refused(
         answer = await complete(client)
     assert answer.status_code == 500
     assert "other cannot draft for this model: its token" in answer.json()["error"]["message"]
+
+
+def without_norm(folder: Path) -> None:
+    tensors = load_file(folder / SHARD)
+    del tensors["model.norm.weight"]
+    save_file(tensors, folder / SHARD)
+
+
+def with_another_layer(folder: Path) -> None:
+    tensors = load_file(folder / SHARD)
+    last = {name: tensor for name, tensor in tensors.items() if ".layers.1." in name}
+    more = {name.replace(".1.", ".2."): tensor.clone() for name, tensor in last.items()}
+    save_file(tensors | more, folder / SHARD)
+    (folder / "config.json").write_text(json.dumps(CONFIG | {"num_hidden_layers": 3}))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        pytest.param(
+            without_norm, "the draft model: tensor model.norm.weight is missing", id="incomplete"
+        ),
+        pytest.param(
+            with_another_layer, "the model that it is to draft for 21,072; take", id="larger"
+        ),
+    ],
+)
+async def test_a_draft_model_that_cannot_be_used_is_told_as_such(
+    folder: Path,
+    short_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Path], object],
+    told: str,
+) -> None:
+    monkeypatch.setenv("COMPOSER_DATA_DIR", str(short_dir / "data"))
+    draft = shutil.copytree(folder, folder.with_name("draft"))
+    change(draft)
+    async with served(folder, draft_model=str(draft)) as client:
+        answer = await complete(client)
+    assert answer.status_code == 500
+    assert told in answer.json()["error"]["message"]
+
+
+OTHER_VOCABULARY: dict[str, Any] = {
+    "tokenizer.ggml.model": "llama",
+    "tokenizer.ggml.tokens": ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))],
+    "tokenizer.ggml.token_type": [2, 3, 3, *[6] * 256],
+    "tokenizer.ggml.scores": [0.0] * 259,
+    "tokenizer.ggml.bos_token_id": 1,
+    "tokenizer.ggml.eos_token_id": 2,
+}
+
+
+async def test_a_draft_model_drafts_for_the_named_model_alone(
+    http: httpx.AsyncClient, folder: Path, short_dir: Path
+) -> None:
+    other = short_dir / "other.gguf"
+    ModelStore().register(write_tiny_llama(other, OTHER_VOCABULARY), "other")
+    async with served(folder, draft_model=str(folder)) as drafting:
+        answer = await complete(drafting, model="other", prompt=[1, 2])
+        assert answer.status_code == 200, answer.text
+        assert (await complete(drafting)).status_code == 200
+
+
+async def test_both_models_share_the_memory_that_is_given(
+    http: httpx.AsyncClient, folder: Path
+) -> None:
+    given = 256 << 10
+    async with served(folder, draft_model=str(folder), cache_bytes=given) as drafting:
+        assert (await complete(drafting)).status_code == 200
+        taken = metric((await drafting.get("/metrics")).text, "composer_model_kv_cache_bytes")
+    assert 0.9 * given < taken <= given
 
 
 async def test_the_same_seed_gives_the_same_text_whatever_else_is_computed(

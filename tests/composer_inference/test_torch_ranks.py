@@ -17,30 +17,20 @@ import pytest
 
 from composer_inference.api.app import create_app
 from composer_inference.backends.base import BackendLostError, GenerateRequest, SamplingParams
-from composer_inference.decoder.parallel.shard import ParallelError
+from composer_inference.backends.torch_config import DecoderOptions
+from composer_inference.decoder.parallel.shard import ParallelConfig, ParallelError
 from composer_inference.engine import Engine
 from composer_inference.priority import Priority
-from composer_inference.torch_loader import DecoderOptions, TorchLoader
-from tests.composer_inference.decoder.tiny import save_reference
-from tests.support.vocabularies import byte_level_folder
+from composer_inference.torch_loader import TorchLoader
+from tests.composer_inference.decoder.tiny import save_mixture
 
 LIMIT_S = 120.0
-SHAPE: dict[str, Any] = {
-    "vocab_size": 512,
-    "num_hidden_layers": 2,
-    "head_dim": 16,
-    "num_experts": 6,
-    "num_experts_per_tok": 2,
-    "moe_intermediate_size": 40,
-}
 PROMPT = "def greet(name):\n    return"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("mixture")
-    save_reference("qwen3_moe", path, **SHAPE)
-    return byte_level_folder(path)
+    return save_mixture(tmp_path_factory.mktemp("mixture"))
 
 
 Start = Callable[..., Engine]
@@ -55,7 +45,7 @@ async def start(
     async with AsyncExitStack() as stack:
 
         def engine(*, tp: int = 1, ep: int = 1) -> Engine:
-            given = DecoderOptions(device="cpu", dtype="f32", tp=tp, ep=ep)
+            given = DecoderOptions(device="cpu", dtype="f32", parallel=ParallelConfig(tp=tp, ep=ep))
             loader = TorchLoader(str(folder), given, threads=1, context_tokens=256)
             made = Engine(loader, on_drain=lambda: None)
             stack.push_async_callback(made.close)
@@ -90,8 +80,7 @@ async def test_texts_are_those_of_one_process_also_of_other_weights(
 ) -> None:
     other, unfit = tmp_path / "other", tmp_path / "unfit"
     for path, changes in ((other, {"initializer_range": 0.3}), (unfit, {"num_experts": 4})):
-        save_reference("qwen3_moe", path, **{**SHAPE, **changes})
-        byte_level_folder(path)
+        save_mixture(path, **changes)
     found: list[list[str]] = []
     for options in ({}, {"tp": 2, "ep": 2}):
         async with asyncio.timeout(LIMIT_S), client(start(**options)) as http:
@@ -130,7 +119,10 @@ async def test_what_cannot_be_shared_out_is_told(start: Start) -> None:
 
 def test_options_that_do_not_go_together_are_told_at_the_start(folder: Path) -> None:
     with pytest.raises(ParallelError, match="--tp 4 and --ep 3"):
-        TorchLoader(str(folder), DecoderOptions(tp=4, ep=3), threads=1, context_tokens=256)
+        ParallelConfig(tp=4, ep=3)
+    options, path = DecoderOptions(parallel=ParallelConfig(tp=2)), str(folder)
+    with pytest.raises(ParallelError, match="leave out --tp and --ep, or --draft-model"):
+        TorchLoader(path, options, threads=1, context_tokens=256, draft_model=path)
 
 
 PARENT = """

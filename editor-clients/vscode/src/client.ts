@@ -1,5 +1,5 @@
 // One life of the language server: its process and the LSP connection to it.
-import { type LogOutputChannel, workspace } from "vscode";
+import { type LogOutputChannel, type Position, type TextDocument, workspace } from "vscode";
 import {
   type ClientCapabilities,
   CloseAction,
@@ -12,6 +12,7 @@ import {
   type StaticFeature,
 } from "vscode-languageclient/node";
 import type { ServerCommand } from "./discovery";
+import { SCHEMES } from "./documents";
 import { type ServerProcess, startProcess } from "./process";
 import { parseServerStatus, type ServerStatus } from "./status";
 import type { Life } from "./supervisor";
@@ -22,6 +23,12 @@ const EXIT_AFTER_BREAK_MS = 1000;
 
 export interface Server extends Life {
   executeCommand(command: string, args: (string | number)[]): Promise<unknown>;
+  /** Tells that the cursor rests there; ends when the next suggestion there is prepared. */
+  prepare(document: TextDocument, cursor: Position): Promise<unknown>;
+  request(method: string, params: object): Promise<unknown>;
+  notify(method: string, params: object): Promise<void>;
+  /** As the server knows the document. */
+  uriOf(document: TextDocument): string;
 }
 
 export interface LaunchOptions {
@@ -53,6 +60,15 @@ export async function launchServer(command: ServerCommand, options: LaunchOption
     stop: () => stop(client, process, options.log),
     executeCommand: (name, args) =>
       client.sendRequest(ExecuteCommandRequest.type, { command: name, arguments: args }),
+    prepare: (document, cursor) => {
+      const { code2ProtocolConverter: convert } = client;
+      const position = convert.asPosition(cursor);
+      const place = { uri: convert.asUri(document.uri), range: { start: position, end: position } };
+      return client.sendRequest(ExecuteCommandRequest.type, { command: "composer.prepare", arguments: [place] });
+    },
+    request: (method, params) => client.sendRequest<unknown>(method, params),
+    notify: (method, params) => client.sendNotification(method, params),
+    uriOf: (document) => client.code2ProtocolConverter.asUri(document.uri),
   };
 }
 
@@ -96,7 +112,7 @@ function createClient(process: ServerProcess, { log, onStatus }: LaunchOptions):
 
 function clientOptions(process: ServerProcess, log: LogOutputChannel): LanguageClientOptions {
   return {
-    documentSelector: [{ scheme: "file" }, { scheme: "untitled" }, { scheme: "vscode-notebook-cell" }],
+    documentSelector: SCHEMES.map((scheme) => ({ scheme })),
     outputChannel: log,
     revealOutputChannelOn: RevealOutputChannelOn.Never,
     // Later changes reach the server by its own `workspace/configuration` requests.

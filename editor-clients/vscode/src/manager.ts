@@ -1,7 +1,7 @@
 // The window's language server: finds it, keeps it running, and shows how it is.
 import { accessSync, constants, statSync } from "node:fs";
 import { homedir } from "node:os";
-import { LogLevel, type LogOutputChannel, workspace } from "vscode";
+import { LogLevel, type LogOutputChannel, type TextEditor, workspace } from "vscode";
 import type { Server } from "./client";
 import { findServer, type ServerCommand, ServerMissingError } from "./discovery";
 import { notifyCrash, notifyMissing } from "./notices";
@@ -52,6 +52,13 @@ export class ServerManager {
   reconcileIndex(): void {
     this.#server?.executeCommand("composer.index.reconcile", []).catch((error: unknown) => {
       this.#log.debug(`The index was not compared with the files: ${String(error)}`);
+    });
+  }
+
+  /** Has a server that runs get ready for a suggestion where the cursor rests. */
+  prepare({ document, selection }: TextEditor): void {
+    this.#server?.prepare(document, selection.active).catch((error: unknown) => {
+      this.#log.debug(`Nothing was prepared at the cursor: ${String(error)}`);
     });
   }
 

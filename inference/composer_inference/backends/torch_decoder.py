@@ -13,7 +13,6 @@ from itertools import groupby
 from pathlib import Path
 
 from composer_inference.backends.base import (
-    BackendError,
     BackendStats,
     Capability,
     GenerateChunk,
@@ -24,9 +23,10 @@ from composer_inference.backends.base import (
     RejectedRequestError,
     check_capabilities,
 )
-from composer_inference.backends.torch_rank import BLOCK_SIZE, TorchDecoderConfig, TorchRank, follow
+from composer_inference.backends.torch_config import TorchDecoderConfig
+from composer_inference.backends.torch_rank import BLOCK_SIZE, TorchRank, follow
 from composer_inference.batching.batcher import Batcher, BatchLimits
-from composer_inference.batching.draft_model import DraftModel, ModelDrafter
+from composer_inference.batching.draft_model import DraftModel, ModelDrafter, load_draft_decoder
 from composer_inference.batching.followers import Followers
 from composer_inference.batching.loop import DecodeLoop
 from composer_inference.batching.pace import Pace
@@ -34,12 +34,15 @@ from composer_inference.batching.sequence import Sequence as Decoding
 from composer_inference.batching.step import Stepper
 from composer_inference.decoder.config import ConfigReader, MoEConfig
 from composer_inference.decoder.graphs import CudaCapture, DecodeGraphs
+from composer_inference.decoder.model import Decoder
 from composer_inference.drafts.drafter import Drafter, Drafts
+from composer_inference.kv.pool import KVPool
 from composer_inference.kv.prefix_cache import PrefixCache
 from composer_inference.sampling.constraint import Constraint, ConstraintFactory
 from composer_inference.sampling.sampler import TokenSampler
 from composer_inference.sampling.text_stream import TextStream
 from composer_inference.sampling.vocabulary import Vocabulary, read_vocabulary
+from composer_inference.weights.checkpoint import Checkpoint
 from composer_inference.weights.open import open_checkpoint
 
 logger = logging.getLogger(__name__)
@@ -49,8 +52,8 @@ class TorchDecoderBackend:
     """One model. Make it with `load`; the constructor blocks while the weights load."""
 
     def __init__(self, config: TorchDecoderConfig) -> None:
-        """Raises: as `TorchRank`, and FollowersError where another rank cannot load its part."""
-        num_ranks = config.parallel.num_ranks
+        """Raises: as `TorchRank` and `load_draft_decoder`, and FollowersError where another rank cannot load its part."""
+        num_ranks = config.options.parallel.num_ranks
         self._followers = Followers(follow, config, num_ranks=num_ranks) if num_ranks > 1 else None
         with ExitStack() as on_error:
             if self._followers is not None:
@@ -59,7 +62,7 @@ class TorchDecoderBackend:
             on_error.pop_all()
 
     def _load(self, config: TorchDecoderConfig) -> None:
-        followers = self._followers
+        followers, options = self._followers, config.options
         checkpoint = open_checkpoint(config.path)
         self._vocabulary: Vocabulary = read_vocabulary(
             config.path, num_embeddings=ConfigReader(checkpoint.config).integer("vocab_size")
@@ -67,28 +70,39 @@ class TorchDecoderBackend:
         meeting_point = None if followers is None else followers.meeting_point
         model = TorchRank(config, checkpoint, meeting_point=meeting_point)
         decoder, is_cpu = model.decoder, model.device.type == "cpu"
-        loaded = [model.loaded] if followers is None else [model.loaded, *followers.loaded()]
+        draft_decoder = self._load_draft_decoder(config, checkpoint, model)
+        draft_shapes = () if draft_decoder is None else draft_decoder.cache_shapes
+        loaded = [model.loaded(draft_shapes)]
+        if followers is not None:
+            loaded += followers.loaded()
         num_blocks = min(each.num_blocks for each in loaded)
         if followers is not None:
             followers.begin(num_blocks)
         pool = model.begin(num_blocks)
-        self._draft_model = self._load_draft_model(config, model, num_blocks)
         self._context_tokens = model.context_tokens
         self._cache = PrefixCache(num_blocks=num_blocks, block_size=BLOCK_SIZE)
         self._limits = BatchLimits(
-            max_sequences=config.max_sequences or (8 if is_cpu else 64),
+            max_sequences=options.max_sequences or (8 if is_cpu else 64),
             decodes_along=not is_cpu,
         )
         self._constraints = ConstraintFactory(self._vocabulary)
-        graphs = None
-        if not is_cpu and followers is None:
-            graphs = DecodeGraphs(decoder, pool, CudaCapture())
+        graphs = None if followers is not None else _graphs(decoder, pool)
         self.stepper = Stepper(decoder, pool, self._vocabulary, followers, graphs)
-        first = config.step_tokens or (32 if is_cpu else 1024)
-        pace = Pace(first, learns=not config.step_tokens)
-        self._loop = DecodeLoop(self.stepper, Batcher(self._cache, self._limits), pace)
+        self._draft_model = None
+        if draft_decoder is not None:
+            draft_pool = model.pool(draft_shapes, num_blocks)
+            self._draft_model = DraftModel(
+                draft_decoder,
+                draft_pool,
+                self._vocabulary,
+                graphs=_graphs(draft_decoder, draft_pool),
+            )
+        first = options.step_tokens or (32 if is_cpu else 1024)
+        pace = Pace(first, learns=not options.step_tokens)
+        batcher = Batcher(self._cache, self._limits, self._draft_model)
+        self._loop = DecodeLoop(self.stepper, batcher, pace)
         self._weights_bytes = sum(each.weights_bytes for each in loaded)
-        self._cache_bytes = pool.num_bytes * config.parallel.num_ranks
+        self._cache_bytes = pool.num_bytes * options.parallel.num_ranks
         if self._draft_model is not None:
             self._weights_bytes += self._draft_model.weights_bytes
             self._cache_bytes += self._draft_model.pool.num_bytes
@@ -96,23 +110,18 @@ class TorchDecoderBackend:
             isinstance(layer.feed_forward, MoEConfig) for layer in decoder.config.layers
         )
 
-    def _load_draft_model(
-        self, config: TorchDecoderConfig, model: TorchRank, num_blocks: int
-    ) -> DraftModel | None:
-        """Raises: as `DraftModel.load`, and BackendError where the larger model is shared out."""
+    def _load_draft_decoder(
+        self, config: TorchDecoderConfig, checkpoint: Checkpoint, model: TorchRank
+    ) -> Decoder | None:
+        """Raises: as `load_draft_decoder`."""
         if config.draft_path is None:
             return None
-        if config.parallel.num_ranks > 1:
-            raise BackendError(
-                "a draft model goes with one process; leave out --tp and --ep, or it"
-            )
-        return DraftModel.load(
+        return load_draft_decoder(
             config.draft_path,
             self._vocabulary,
+            checkpoint,
             dtype=model.dtype,
             device=model.device,
-            num_blocks=num_blocks,
-            block_size=BLOCK_SIZE,
         )
 
     @classmethod
@@ -267,6 +276,10 @@ class TorchDecoderBackend:
         if self._draft_model is not None:
             otherwise = ModelDrafter(self._draft_model, tokens)
         return Drafts(tokens, prediction, otherwise)
+
+
+def _graphs(decoder: Decoder, pool: KVPool) -> DecodeGraphs | None:
+    return DecodeGraphs(decoder, pool, CudaCapture()) if pool.device.type == "cuda" else None
 
 
 _Deliver = Callable[[GenerateChunk | Exception], None]

@@ -1,8 +1,8 @@
 """One rank's part of our own decoder: all of it, or what one of several processes computes."""
 
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -10,49 +10,20 @@ import psutil
 import torch
 
 from composer_inference.backends.base import BackendError
+from composer_inference.backends.torch_config import NUM_CONTEXTS, TorchDecoderConfig
 from composer_inference.batching.followers import Begin, Compute, Failed, Loaded, Reload
 from composer_inference.decoder.batch import Batch
 from composer_inference.decoder.parallel.group import RankGroup
 from composer_inference.decoder.parallel.lifeline import end_with_parent
 from composer_inference.decoder.parallel.parallel import Parallel
-from composer_inference.decoder.parallel.shard import ParallelConfig
-from composer_inference.kv.pool import KVPool
+from composer_inference.kv.pool import CacheShape, KVPool
 from composer_inference.weights.checkpoint import Checkpoint
 from composer_inference.weights.loading import load_decoder, reload_decoder
 from composer_inference.weights.open import open_checkpoint
 
 BLOCK_SIZE = 16
 """Tokens of a cache block, which is what two prompts share at least."""
-NUM_CONTEXTS = 8
-"""Contexts that a CPU's memory for keys and values holds, where there is as much."""
 _DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TorchDecoderConfig:
-    path: Path
-    """A folder with safetensors and config.json, or a GGUF file."""
-    threads: int
-    """Compute threads on the CPU, of all ranks; at most one per physical core."""
-    context_tokens: int
-    """Context of one request at most; the model's own may be less."""
-    device: str = "auto"
-    """`cuda`, `cpu`, or `auto`: the GPU where there is one."""
-    dtype: str = "auto"
-    """`f32`, `bf16`, or `auto`: bf16 on a GPU, and on a CPU with instructions for it (AVX-512 BF16)."""
-    experts: str = "auto"
-    """Format of a mixture's experts: `mxfp8`, `dense` (the dtype), or `auto`: as stored where that is
-    MXFP8 or MXFP4, else MXFP8 on a GPU and the dtype on a CPU."""
-    parallel: ParallelConfig = field(default_factory=ParallelConfig)
-    cache_bytes: int = 0
-    """Each rank's memory for keys and values, one context at least. 0: on a GPU four fifths of what is
-    free there, on a CPU `NUM_CONTEXTS` contexts or a quarter of what is free."""
-    step_tokens: int = 0
-    """Tokens of a step at most, but for drafts; 0: as many as take `pace.STEP_S`."""
-    max_sequences: int = 0
-    """Requests computed together; 0: 64 on a GPU, 8 on a CPU."""
-    draft_path: Path | None = None
-    """A smaller model with the same vocabulary, which drafts where nothing else does. None: none."""
 
 
 class TorchRank:
@@ -69,19 +40,21 @@ class TorchRank:
         """`meeting_point`: of `RankGroup`; None: of one rank.
 
         Raises: CheckpointError for files that cannot be used, ParallelError for a model that cannot
-            be shared out so, BackendError for a device that is not there or a cache that is too small.
+            be shared out so, BackendError for a device that is not there.
         """
-        num_ranks = config.parallel.num_ranks
+        self._config = config
+        options = config.options
+        num_ranks = options.parallel.num_ranks
         self.device = _device(config, rank)
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
         else:
             torch.set_num_threads(max(1, config.threads // num_ranks))
         is_cpu = self.device.type == "cpu"
-        self.dtype = _DTYPES.get(config.dtype) or _best_dtype(self.device)
+        self.dtype = _DTYPES.get(options.dtype) or _best_dtype(self.device)
         # Those that are stored in MXFP8 or MXFP4 stay so.
         may_quantize = not is_cpu and not checkpoint.config.get("quantization_config")
-        wants_mxfp8 = config.experts == "mxfp8" or (config.experts == "auto" and may_quantize)
+        wants_mxfp8 = options.experts == "mxfp8" or (options.experts == "auto" and may_quantize)
         self._group = None
         if meeting_point is not None:
             self._group = RankGroup(meeting_point, rank=rank, num_ranks=num_ranks)
@@ -90,46 +63,53 @@ class TorchRank:
             dtype=self.dtype,
             device=self.device,
             experts="mxfp8" if wants_mxfp8 else None,
-            parallel=Parallel(config=config.parallel, rank=rank, group=self._group),
+            parallel=Parallel(config=options.parallel, rank=rank, group=self._group),
         )
         self.context_tokens = min(config.context_tokens, self.decoder.config.max_positions)
-        self.loaded = Loaded(
-            num_blocks=self._num_blocks(config),
-            weights_bytes=self.decoder.num_bytes,
-        )
+
+    def loaded(self, draft_shapes: Sequence[CacheShape] = ()) -> Loaded:
+        """`draft_shapes`: what a draft model keeps of each token too.
+
+        Raises: BackendError for a cache that is too small.
+        """
+        num_blocks = self._num_blocks([*self.decoder.cache_shapes, *draft_shapes])
+        return Loaded(num_blocks=num_blocks, weights_bytes=self.decoder.num_bytes)
 
     def begin(self, num_blocks: int) -> KVPool:
         """Makes the cache, and connects with the other ranks.
 
         Raises: RuntimeError if one of them does not come.
         """
-        pool = KVPool(
-            self.decoder.cache_shapes,
+        pool = self.pool(self.decoder.cache_shapes, num_blocks)
+        if self._group is not None:
+            self._group.connect(self.device)
+        return pool
+
+    def pool(self, shapes: Sequence[CacheShape], num_blocks: int) -> KVPool:
+        return KVPool(
+            shapes,
             num_blocks=num_blocks,
             block_size=BLOCK_SIZE,
             dtype=self.dtype,
             device=self.device,
         )
-        if self._group is not None:
-            self._group.connect(self.device)
-        return pool
 
-    def _num_blocks(self, config: TorchDecoderConfig) -> int:
+    def _num_blocks(self, shapes: Sequence[CacheShape]) -> int:
         """Raises: BackendError if the memory asked for does not hold one context."""
-        shapes, context_tokens = self.decoder.cache_shapes, self.context_tokens
+        context_tokens, cache_bytes = self.context_tokens, self._config.options.cache_bytes
         block_bytes = KVPool.block_bytes(shapes, block_size=BLOCK_SIZE, dtype=self.dtype)
         least = -(-context_tokens // BLOCK_SIZE)
-        if not config.cache_bytes:
+        if not cache_bytes:
             if self.device.type == "cuda":
                 free_bytes = torch.cuda.mem_get_info(self.device)[0]
                 return max(least, int(0.8 * free_bytes) // block_bytes)
             fitting = psutil.virtual_memory().available // 4 // block_bytes
             return max(least, min(fitting, NUM_CONTEXTS * least))
-        num_blocks = config.cache_bytes // block_bytes
+        num_blocks = cache_bytes // block_bytes
         if num_blocks < least:
             raise BackendError(
                 f"a context of {context_tokens:,} tokens takes {least * block_bytes:,} bytes of cache, "
-                f"and {config.cache_bytes:,} are given; give more, or a smaller --context-tokens"
+                f"and {cache_bytes:,} are given; give more, or a smaller --context-tokens"
             )
         return num_blocks
 
@@ -145,7 +125,7 @@ def follow(config: TorchDecoderConfig, rank: int, meeting_point: Path, pipe: Con
     except (BackendError, RuntimeError, MemoryError, OSError) as error:
         pipe.send(Failed(str(error)))
         return
-    pipe.send(model.loaded)
+    pipe.send(model.loaded())
     with suppress(EOFError):
         _compute(model, pipe)
 
@@ -180,13 +160,14 @@ def _best_dtype(device: torch.device) -> torch.dtype:
 def _device(config: TorchDecoderConfig, rank: int) -> torch.device:
     """Raises: BackendError."""
     num_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if config.device == "cpu" or (config.device == "auto" and not num_gpus):
+    num_ranks = config.options.parallel.num_ranks
+    if config.options.device == "cpu" or (config.options.device == "auto" and not num_gpus):
         return torch.device("cpu")
     if not num_gpus:
         raise BackendError("torch finds no CUDA device; --device cpu computes without one")
-    if num_gpus < config.parallel.num_ranks:
+    if num_gpus < num_ranks:
         raise BackendError(
-            f"{config.parallel.num_ranks} ranks need a GPU each, and torch finds {num_gpus}; give smaller"
+            f"{num_ranks} ranks need a GPU each, and torch finds {num_gpus}; give smaller"
             " --tp and --ep"
         )
     return torch.device("cuda", rank)

@@ -10,6 +10,7 @@ the cache as far as that has kept it. No tensor is touched here.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from composer_inference.batching.sequence import Sequence
 from composer_inference.decoder.batch import Span
@@ -55,10 +56,22 @@ class Work:
         )
 
 
+class StepDrafts(Protocol):
+    """What drafts for all sequences."""
+
+    def begin_step(self) -> None:
+        """Drafts for the next step begin."""
+        ...
+
+
 class Batcher:
-    def __init__(self, cache: PrefixCache, limits: BatchLimits) -> None:
+    def __init__(
+        self, cache: PrefixCache, limits: BatchLimits, drafts: StepDrafts | None = None
+    ) -> None:
+        """`drafts`: what the sequences' drafters share, if they do."""
         self._cache = cache
         self._limits = limits
+        self._drafts = drafts
         self._waiting: list[Sequence] = []
         self._running: list[Sequence] = []
         self.is_admitting = True
@@ -94,6 +107,8 @@ class Batcher:
             return []
         most_urgent = max(sequence.priority for sequence in self._running)
         works: list[Work] = []
+        if self._drafts is not None:
+            self._drafts.begin_step()
         # Decoding first: a long prompt must not hold back those who are read.
         room = self._limits.max_draft_tokens
         for sequence in self._in_order():

@@ -29,7 +29,7 @@ class Lease:
     """The blocks of one sequence, made by `PrefixCache.acquire`."""
 
     def __init__(self, cache: "PrefixCache", path: Sequence[_Node], blocks: Sequence[int]) -> None:
-        """For `PrefixCache` and `fork`: `blocks` are counted as held already; `path` leads from the
+        """For `PrefixCache`: `blocks` are counted as held already; `path` leads from the
         root to the node of the last."""
         self._cache = cache
         self._root = path[0]
@@ -69,13 +69,6 @@ class Lease:
             tokens = tuple(token_ids[index * size : (index + 1) * size])
             self._node = self._cache.enter(self._node, tokens, self._blocks[index])
         self._num_committed = max(self._num_committed, num_whole)
-
-    def fork(self) -> "Lease":
-        """A second lease on the committed whole blocks; on none if the cache was cleared since."""
-        assert not self._released, "the lease was released"
-        if self._root is not self._cache.root:
-            return self._cache.acquire(())
-        return self._cache.lease((self._root, self._node), self._blocks[: self._num_committed])
 
     def release(self) -> None:
         """Committed blocks stay cached, the others are free. A second call does nothing."""

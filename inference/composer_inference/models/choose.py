@@ -59,5 +59,15 @@ def choose_model(hardware: Hardware, installed: Collection[str]) -> Choice:
     )
 
 
+def next_smaller(name: str, installed: Collection[str]) -> str | None:
+    """The largest installed model for Tab that is smaller than `name`; None where there is none, or
+    nothing is known of `name`."""
+    sizes = {spec.name: spec.size_bytes for spec in CATALOG if "tab" in spec.roles}
+    if name not in sizes:
+        return None
+    smaller = [each for each in sizes if each in installed and sizes[each] < sizes[name]]
+    return max(smaller, key=lambda each: sizes[each], default=None)
+
+
 def _spec(name: str) -> ModelSpec:
     return next(spec for spec in CATALOG if spec.name == name)

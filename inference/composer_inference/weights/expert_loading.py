@@ -7,6 +7,7 @@ Dimensions: E experts, F expert hidden dim, D model dim, N and K a matrix's rows
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import Any, Literal
 
 import torch
@@ -58,6 +59,10 @@ class SeparateExperts:
     dims: Shard
     """Of the hidden dims, kept here."""
 
+    @property
+    def num_at_once(self) -> int:
+        return self.module.config.expert_dim * self.module.model_dim
+
     def expected(self, checkpoint: Checkpoint) -> Iterator[tuple[str, tuple[int, ...]]]:
         has_scales = is_mxfp8(checkpoint.config)
         for _, expert in _kept(self.module):
@@ -94,6 +99,10 @@ class FusedExperts:
     layer: str
     names: FusedExpertNames
     dims: Shard
+
+    @property
+    def num_at_once(self) -> int:
+        return max(prod(shape) for shape in self._shapes().values())
 
     def expected(self, checkpoint: Checkpoint) -> Iterator[tuple[str, tuple[int, ...]]]:
         is_mxfp4 = _is_mxfp4(checkpoint.config)

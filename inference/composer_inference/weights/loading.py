@@ -1,4 +1,6 @@
-"""A decoder from a checkpoint, one tensor at a time: peak memory is the model's and one tensor's."""
+"""A decoder from a checkpoint, one tensor at a time. What a tensor takes while it is converted is as much
+as itself or twice that: the largest come first, so that the peak is hardly more than the model's size.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -84,6 +86,11 @@ def reload_decoder(decoder: Decoder, checkpoint: Checkpoint) -> None:
 class _Part(Protocol):
     """What fills some of the parameters."""
 
+    @property
+    def num_at_once(self) -> int:
+        """Elements of what is converted at a time, at most."""
+        ...
+
     def expected(self, checkpoint: Checkpoint) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Names and shapes of the tensors that it reads."""
         ...
@@ -100,6 +107,10 @@ class _Stacked:
     names: tuple[str, ...]
     rows: tuple[int, ...]
     parallel: Parallel
+
+    @property
+    def num_at_once(self) -> int:
+        return self._target.numel()
 
     def expected(self, checkpoint: Checkpoint) -> Iterator[tuple[str, tuple[int, ...]]]:
         for name, num_rows in zip(self.names, self.rows, strict=True):
@@ -167,7 +178,8 @@ def _parts(decoder: Decoder, family: Family) -> list[_Part]:
 
 
 def _fill(decoder: Decoder, family: Family, checkpoint: Checkpoint, *, packed: bool) -> None:
-    for part in _parts(decoder, family):
+    largest_first = sorted(_parts(decoder, family), key=lambda part: -part.num_at_once)
+    for part in largest_first:
         if packed and isinstance(part, _Stacked) and part.packable is not None:
             part.packable.unpack()
             part.fill(checkpoint)

@@ -1,7 +1,7 @@
 """A model folder as Hugging Face lays it out: `config.json` and safetensors, in one file or shards.
 
 Headers are read when the checkpoint is made, so that a download that broke off is told before
-anything is loaded. Tensors are mapped when asked for, shard by shard.
+anything is loaded. Tensors are mapped when asked for.
 """
 
 import json
@@ -54,7 +54,8 @@ class SafetensorsCheckpoint:
         self._config = read_object(folder / CONFIG)
         self._entries = _read_entries(folder)
         self._shapes = {name: entry.shape for name, entry in self._entries.items()}
-        self._shards: dict[Path, Any] = {}
+        files = dict.fromkeys(entry.file for entry in self._entries.values())
+        self._shards = {file: _opened(file) for file in files}
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -84,8 +85,6 @@ class SafetensorsCheckpoint:
         self.dtype(name)
         file = self._entry(name).file
         try:
-            if file not in self._shards:
-                self._shards[file] = safe_open(file, framework="pt", device="cpu")
             return self._shards[file].get_tensor(name)
         except (SafetensorError, OSError) as error:
             raise CheckpointError(
@@ -190,6 +189,16 @@ def _read_shard(file: Path) -> dict[str, _Entry]:
             f"{file} is missing, which {INDEX} names as one of the shards; {_AGAIN}"
         ) from error
     except (OSError, ValueError, AttributeError, RecursionError) as error:
+        raise CheckpointError(f"{file} is no readable safetensors file ({error}); {_AGAIN}") from (
+            error
+        )
+
+
+def _opened(file: Path) -> Any:
+    """The library's reader, which looks at all that a header says of its tensors."""
+    try:
+        return safe_open(file, framework="pt", device="cpu")
+    except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{file} is no readable safetensors file ({error}); {_AGAIN}") from (
             error
         )

@@ -13,7 +13,8 @@ import pytest
 from composer_inference.api.app import create_app
 from composer_inference.backends.base import Backend
 from composer_inference.backends.llama_cpp import LlamaCppBackend, LlamaCppConfig
-from composer_inference.backends.torch_decoder import TorchDecoderBackend, TorchDecoderConfig
+from composer_inference.backends.torch_config import DecoderOptions, TorchDecoderConfig
+from composer_inference.backends.torch_decoder import TorchDecoderBackend
 from composer_inference.engine import Engine
 from tests.support.models import model_path
 from tests.support.played import PlayedLoader
@@ -58,7 +59,12 @@ class _Kept(TorchDecoderBackend):
 @cache
 def _torch_backend(path: Path) -> TorchDecoderBackend:
     return _Kept(
-        TorchDecoderConfig(path=path, threads=2, context_tokens=2048, cache_bytes=256 << 20)
+        TorchDecoderConfig(
+            path=path,
+            threads=2,
+            context_tokens=2048,
+            options=DecoderOptions(cache_bytes=256 << 20),
+        )
     )
 
 

@@ -12,29 +12,20 @@ import httpx
 import pytest
 
 from composer_inference.api.app import create_app
-from composer_inference.backends.torch_decoder import TorchDecoderBackend, TorchDecoderConfig
+from composer_inference.backends.torch_config import DecoderOptions, TorchDecoderConfig
+from composer_inference.backends.torch_decoder import TorchDecoderBackend
 from composer_inference.engine import Engine
-from tests.composer_inference.decoder.tiny import save_reference
+from tests.composer_inference.decoder.tiny import save_mixture, save_reference
 from tests.support.played import PlayedLoader
 from tests.support.vocabularies import byte_level_folder
 
-SHAPE: dict[str, Any] = {
-    "vocab_size": 512,
-    "num_hidden_layers": 2,
-    "head_dim": 16,
-    "num_experts": 6,
-    "num_experts_per_tok": 2,
-    "moe_intermediate_size": 40,
-}
 LIMIT_S = 60.0
 PROMPT = "def greet(name):\n    return"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("mixture")
-    save_reference("qwen3_moe", path, **SHAPE)
-    return byte_level_folder(path)
+    return save_mixture(tmp_path_factory.mktemp("mixture"))
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +36,8 @@ def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 async def load(path: Path) -> TorchDecoderBackend:
-    config = TorchDecoderConfig(
-        dtype="f32", path=path, threads=1, context_tokens=256, device="cpu", cache_bytes=4 << 20
-    )
+    options = DecoderOptions(dtype="f32", device="cpu", cache_bytes=4 << 20)
+    config = TorchDecoderConfig(path=path, threads=1, context_tokens=256, options=options)
     return await TorchDecoderBackend.load(config)
 
 

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from composer_inference.batching.draft_model import DraftModel, ModelDrafter
 from composer_inference.batching.pace import Pace
+from composer_inference.decoder.graphs import DecodeGraphs
 from composer_inference.decoder.model import Decoder
 from composer_inference.drafts.drafter import Drafts
+from tests.composer_inference.batching.test_steps_by_graphs import Replays
 from tests.composer_inference.batching.tiny import (
     ByteVocabulary,
     Machine,
@@ -105,6 +107,38 @@ def test_a_draft_ends_when_others_have_waited_long_enough() -> None:
     model = draft_model(sure(tiny_decoder()))
     model.draft_s = 0.0
     assert len(ModelDrafter(model, PROMPT).propose(4)) == 1
+
+
+def test_all_drafts_of_a_step_share_its_time() -> None:
+    model = draft_model(sure(tiny_decoder()))
+    model.draft_s = 0.0
+    drafters = [ModelDrafter(model, [*PROMPT, last]) for last in range(3)]
+    assert [len(each.propose(4)) for each in drafters] == [1, 0, 0]
+    model.begin_step()
+    assert [len(each.propose(4)) for each in reversed(drafters)] == [1, 0, 0]
+
+
+def test_each_step_has_its_own_time() -> None:
+    model, received = draft_model(sure(tiny_decoder())), Received()
+    model.draft_s = 0.0
+    machine = Machine.of(sure(tiny_decoder()), drafts=model)
+    drafter = ModelDrafter(model, PROMPT)
+    machine.batcher.add(
+        sequence_of(PROMPT, received, drafter=drafter, max_tokens=20, ignore_eos=True)
+    )
+    num_steps = machine.run()
+    timings = received.chunks[-1].timings
+    assert timings.num_drafted == timings.num_draft_accepted == 20 - num_steps > 8
+
+
+def test_its_single_tokens_are_replayed_as_graphs() -> None:
+    plain, decoder = draft_model(sure(tiny_decoder())), sure(tiny_decoder()).float()
+    pool, captured = pool_of(decoder, 64), Replays()
+    graphs = DecodeGraphs(decoder, pool, captured)
+    model = DraftModel(decoder, pool, ByteVocabulary(), graphs=graphs, draft_s=float("inf"))
+    draft = ModelDrafter(model, PROMPT).propose(4)
+    assert draft == ModelDrafter(plain, PROMPT).propose(4)
+    assert captured.num_runs == len(draft) - 1 == 3
 
 
 def test_nothing_is_drafted_beyond_its_positions() -> None:

@@ -3,10 +3,8 @@
 import pytest
 import torch
 
-from composer_inference.batching.batcher import Batcher, BatchLimits
 from composer_inference.batching.router_choices import RouterChoices
 from composer_inference.batching.sequence import Sequence
-from composer_inference.batching.step import Stepper
 from composer_inference.decoder.batch import Batch, Span
 from composer_inference.decoder.config import (
     AttentionConfig,
@@ -18,8 +16,6 @@ from composer_inference.decoder.config import (
 from composer_inference.decoder.model import Decoder
 from composer_inference.decoder.rope import RopeConfig
 from composer_inference.drafts.drafter import Drafter
-from composer_inference.kv.pool import KVPool
-from composer_inference.kv.prefix_cache import PrefixCache
 from composer_inference.priority import Priority
 from composer_kernels import RouterConfig, Scoring
 from tests.composer_inference.batching.test_drafts_in_steps import Oracle
@@ -27,9 +23,9 @@ from tests.composer_inference.batching.tiny import (
     BLOCK_SIZE,
     CPU,
     VOCABULARY_SIZE,
-    ByteVocabulary,
     Machine,
     Received,
+    pool_of,
     sequence_of,
 )
 
@@ -62,23 +58,6 @@ def mixture() -> Decoder:
     return decoder.requires_grad_(False)
 
 
-def pool_of(decoder: Decoder, num_blocks: int) -> KVPool:
-    return KVPool(
-        decoder.cache_shapes,
-        num_blocks=num_blocks,
-        block_size=BLOCK_SIZE,
-        dtype=torch.float32,
-        device=CPU,
-    )
-
-
-def machine_of(decoder: Decoder, num_blocks: int = 64, max_tokens: int = 16) -> Machine:
-    cache = PrefixCache(num_blocks=num_blocks, block_size=BLOCK_SIZE)
-    stepper = Stepper(decoder, pool_of(decoder, num_blocks), ByteVocabulary())
-    batcher = Batcher(cache, BatchLimits(max_sequences=4))
-    return Machine(decoder, cache, stepper, batcher, max_tokens)
-
-
 def told(prompt: list[int], received: Received, **options: object) -> Sequence:
     sequence = sequence_of(prompt, received, **options)  # pyright: ignore[reportArgumentType]
     sequence.router_choices = RouterChoices()
@@ -103,7 +82,7 @@ def check(decoder: Decoder, prompt: list[int], received: Received) -> None:
 
 
 def test_of_a_prompt_in_parts_and_beside_others(mixture: Decoder) -> None:
-    machine = machine_of(mixture)
+    machine = Machine.of(mixture)
     first, second, unasked = Received(), Received(), Received()
     other = [3 * each % 64 for each in range(25)]
     machine.batcher.add(told(PROMPT, first, max_tokens=12, ignore_eos=True))
@@ -118,7 +97,7 @@ def test_of_a_prompt_in_parts_and_beside_others(mixture: Decoder) -> None:
 @pytest.mark.parametrize("share_wrong", [0.0, 0.3, 1.0])
 def test_of_drafted_tokens(mixture: Decoder, share_wrong: float) -> None:
     plain = Received()
-    machine = machine_of(mixture)
+    machine = Machine.of(mixture)
     machine.batcher.add(sequence_of(PROMPT, plain, max_tokens=40, ignore_eos=True))
     machine.run()
     drafter: Drafter = Oracle(plain.token_ids, share_wrong)
@@ -136,7 +115,7 @@ def test_of_drafted_tokens(mixture: Decoder, share_wrong: float) -> None:
 
 def test_of_a_text_that_ends_amid_a_draft(mixture: Decoder) -> None:
     plain = Received()
-    machine = machine_of(mixture)
+    machine = Machine.of(mixture)
     machine.batcher.add(sequence_of(PROMPT, plain, max_tokens=40, ignore_eos=True))
     machine.run()
     stop = plain.text[10:14]
@@ -151,7 +130,7 @@ def test_of_a_text_that_ends_amid_a_draft(mixture: Decoder) -> None:
 
 
 def test_of_one_that_lost_its_memory(mixture: Decoder) -> None:
-    machine = machine_of(mixture, num_blocks=12)
+    machine = Machine.of(mixture, num_blocks=12)
     agent, tab = Received(), Received()
     machine.batcher.add(told(PROMPT, agent, ignore_eos=True))
     while not agent.token_ids:
@@ -165,7 +144,7 @@ def test_of_one_that_lost_its_memory(mixture: Decoder) -> None:
 @pytest.mark.parametrize("max_tokens", [16, len(PROMPT) - 1])
 def test_of_a_prompt_alone(mixture: Decoder, max_tokens: int) -> None:
     received = Received()
-    machine = machine_of(mixture, max_tokens=max_tokens)
+    machine = Machine.of(mixture, max_tokens=max_tokens)
     machine.batcher.add(told(PROMPT, received, max_tokens=0))
     machine.run()
     assert received.chunks[-1].router_choices == at_once(mixture, PROMPT)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import torch
 
 from composer_inference.backends.base import GenerateChunk, GenerateRequest, SamplingParams
-from composer_inference.batching.batcher import Batcher, BatchLimits
+from composer_inference.batching.batcher import Batcher, BatchLimits, StepDrafts
 from composer_inference.batching.loop import DecodeLoop
 from composer_inference.batching.pace import Pace
 from composer_inference.batching.sequence import Sequence
@@ -80,7 +80,7 @@ def pool_of(decoder: Decoder, num_blocks: int) -> KVPool:
         decoder.cache_shapes,
         num_blocks=num_blocks,
         block_size=BLOCK_SIZE,
-        dtype=torch.float64,
+        dtype=decoder.embedding.dtype,
         device=CPU,
     )
 
@@ -158,12 +158,18 @@ class Machine:
 
     @classmethod
     def of(
-        cls, decoder: Decoder, *, num_blocks: int = 64, max_tokens: int = 16, **limits: int | bool
+        cls,
+        decoder: Decoder,
+        *,
+        num_blocks: int = 64,
+        max_tokens: int = 16,
+        drafts: StepDrafts | None = None,
+        **limits: int | bool,
     ) -> "Machine":
         cache = PrefixCache(num_blocks=num_blocks, block_size=BLOCK_SIZE)
         stepper = Stepper(decoder, pool_of(decoder, num_blocks), ByteVocabulary())
         values = {"max_sequences": 4, **limits}
-        batcher = Batcher(cache, BatchLimits(**values))  # pyright: ignore[reportArgumentType]
+        batcher = Batcher(cache, BatchLimits(**values), drafts)  # pyright: ignore[reportArgumentType]
         return cls(decoder, cache, stepper, batcher, max_tokens)
 
     def step(self) -> int:

@@ -1,6 +1,7 @@
 """A decoder's parameters from a checkpoint's tensors, and what is wrong with either."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -189,3 +190,26 @@ def test_family_by_architecture(checkpoint: MemoryCheckpoint) -> None:
     del checkpoint.config["model_type"]
     assert checkpoint.config["architectures"] == ["Qwen3MoeForCausalLM"]
     assert load(checkpoint).config.family == "qwen3_moe"
+
+
+class Noted(MemoryCheckpoint):
+    """Notes the sizes of what is read, in order."""
+
+    def __init__(self, checkpoint: MemoryCheckpoint) -> None:
+        super().__init__(checkpoint.config, checkpoint.tensors)
+        self.sizes: dict[str, int] = {}
+
+    def tensor(self, name: str) -> torch.Tensor:
+        found = super().tensor(name)
+        self.sizes[name] = found.numel()
+        return found
+
+
+def test_the_largest_are_converted_while_little_else_is_there(tmp_path: Path) -> None:
+    noted = Noted(save_reference("qwen3_moe", tmp_path, **{**MIXTURE, "vocab_size": 512})[1])
+    load(noted)
+    outer = {"model.embed_tokens.weight", "lm_head.weight"}
+    assert set(list(noted.sizes)[:2]) == outer
+    assert max(noted.sizes.values()) == noted.sizes["lm_head.weight"]
+    # One expert is converted at a time.
+    assert list(noted.sizes).index(EXPERT) > list(noted.sizes).index(Q)

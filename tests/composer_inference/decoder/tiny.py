@@ -14,6 +14,7 @@ from composer_inference.decoder.model import Decoder
 from composer_inference.kv.pool import KVPool
 from composer_inference.weights.checkpoint import CheckpointError
 from composer_kernels import MXFP4Tensor, mxfp4_dequantize
+from tests.support.vocabularies import byte_level_folder
 
 VOCAB = 97
 CPU = torch.device("cpu")
@@ -70,6 +71,20 @@ def save_reference(kind: str, folder: Path, **changes: Any) -> tuple[Any, Memory
                 tensor.add_(0.3 * torch.randn(tensor.shape, generator=generator))
     model.save_pretrained(folder)
     return model, read_checkpoint(folder)
+
+
+def save_mixture(folder: Path, **changes: Any) -> Path:
+    """A tiny Qwen3-MoE with the tokenizer of `byte_level_folder`; returns the folder."""
+    shape = {
+        "vocab_size": 512,
+        "num_hidden_layers": 2,
+        "head_dim": 16,
+        "num_experts": 6,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 40,
+    }
+    save_reference("qwen3_moe", folder, **{**shape, **changes})
+    return byte_level_folder(folder)
 
 
 def read_checkpoint(folder: Path) -> MemoryCheckpoint:

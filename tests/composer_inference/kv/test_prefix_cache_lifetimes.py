@@ -41,11 +41,13 @@ class Lifetimes:
             self.trunks[self.random.randrange(4)] = tokens[:-1]
         self.run(self.cache.acquire(tokens), tokens)
 
-    def fork(self) -> None:
+    def branch(self) -> None:
+        """From a text that is computed."""
         if self.running:
             request = self.random.choice(self.running)
-            lease = request.lease.fork()
-            self.run(lease, [*request.tokens[: lease.num_cached], *self.text(), 7])
+            shared = request.tokens[: self.random.randrange(len(request.tokens) + 1)]
+            tokens = [*shared, *self.text(), 7]
+            self.run(self.cache.acquire(tokens), tokens)
 
     def run(self, lease: Lease, tokens: list[int]) -> None:
         assert lease.num_cached < len(tokens)
@@ -114,7 +116,7 @@ class Lifetimes:
             assert found == expected
 
     def live(self, num_lifetimes: int) -> None:
-        moves = [self.start, self.fork, self.step, self.end, self.new_weights]
+        moves = [self.start, self.branch, self.step, self.end, self.new_weights]
         while self.seen["lifetimes"] < num_lifetimes:
             self.random.choices(moves, weights=[10, 3, 60, 8, 0.3])[0]()
             self.check()

@@ -3,7 +3,7 @@
 import pytest
 
 from composer_inference.hardware import Hardware
-from composer_inference.models.choose import choose_model, recommend_model
+from composer_inference.models.choose import choose_model, next_smaller, recommend_model
 
 SMALL, LARGE = "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"
 
@@ -54,3 +54,18 @@ def test_an_installed_model_is_used_until_the_better_one_comes(
     assert choice.name == name
     if name == SMALL:
         assert f"composer-lsp model pull {LARGE}" in choice.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "installed", "smaller"),
+    [
+        (LARGE, {SMALL, LARGE}, SMALL),
+        (LARGE, {LARGE}, None),
+        (SMALL, {SMALL, LARGE}, None),
+        ("a file of mine", {SMALL}, None),
+    ],
+)
+def test_the_next_smaller_model_for_tab(
+    name: str, installed: set[str], smaller: str | None
+) -> None:
+    assert next_smaller(name, installed) == smaller

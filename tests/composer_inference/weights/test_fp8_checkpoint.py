@@ -99,6 +99,19 @@ def test_it_is_the_model_that_its_codes_mean(kind: str, tmp_path: Path) -> None:
     assert torch.equal(*logits)
 
 
+@pytest.mark.parametrize("block", [[10**9, 10**9], [1, 10**9], [10**9, 1], [7, 100], [48, 80]])
+def test_blocks_of_any_size(block: list[int]) -> None:
+    draw = torch.Generator().manual_seed(5)
+    codes = torch.randn((48, 80), generator=draw).to(torch.float8_e4m3fn)
+    num_scales = [-(-size // of) for size, of in zip(codes.shape, block, strict=True)]
+    scales = torch.rand(num_scales, generator=draw)
+    config = {"quantization_config": entry(weight_block_size=block)}
+    checkpoint = Fp8Checkpoint(MemoryCheckpoint(config, {WEIGHT: codes, SCALE: scales}))
+    rows, columns = (torch.arange(size) // of for size, of in zip(codes.shape, block, strict=True))
+    expected = (codes.float() * scales[rows][:, columns]).bfloat16()
+    assert torch.equal(checkpoint.tensor(WEIGHT), expected)
+
+
 def test_its_experts_can_be_stored_in_mxfp8(tmp_path: Path) -> None:
     save_reference("qwen3_moe", tmp_path / "source", **MIXTURE)
     plain = in_fp8(tmp_path / "source")

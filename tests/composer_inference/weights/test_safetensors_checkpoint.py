@@ -164,16 +164,30 @@ def test_tensor_that_is_nowhere(ask: str, sharded: Path) -> None:
 
 
 def test_unknown_dtype(single: Path) -> None:
-    rewrite_header(single / WEIGHTS, lambda header: header["norm"].update(dtype="F4"))
+    def in_four_bits(header: dict[str, Any]) -> None:
+        start, end = header["norm"]["data_offsets"]
+        header["norm"].update(dtype="F4", shape=[2 * (end - start)])
+
+    rewrite_header(single / WEIGHTS, in_four_bits)
     checkpoint = SafetensorsCheckpoint(single)
     assert checkpoint.dtype("half") == torch.float16
     with pytest.raises(CheckpointError, match="tensor norm is F4, which is not supported"):
         checkpoint.tensor("norm")
 
 
-def test_header_that_contradicts_itself(single: Path) -> None:
-    """What our own check lets through, the library refuses."""
-    rewrite_header(single / WEIGHTS, lambda header: header["norm"].update(shape=[4]))
-    checkpoint = SafetensorsCheckpoint(single)
-    with pytest.raises(CheckpointError, match=r"model\.safetensors: tensor .* cannot be read"):
-        checkpoint.tensor("half")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"shape": [4]}, id="another size"),
+        pytest.param({"data_offsets": [8, 4]}, id="an end before its beginning"),
+        pytest.param({"data_offsets": [-4, 8]}, id="a place before the data"),
+        pytest.param({"data_offsets": [0, 4]}, id="another tensor's place"),
+    ],
+)
+def test_a_header_that_contradicts_itself_is_refused_at_once(
+    changes: dict[str, Any], single: Path
+) -> None:
+    """What our own check lets through, the library refuses, before any tensor is asked for."""
+    rewrite_header(single / WEIGHTS, lambda header: header["norm"].update(changes))
+    with pytest.raises(CheckpointError, match=r"model\.safetensors is no readable safetensors"):
+        SafetensorsCheckpoint(single)

@@ -1,12 +1,13 @@
 """What is told of a suggestion, from its answer and again from a saved one."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
-from composer_lsp.completion.answer import Answer, AnswerFileError, Place, read_answer
+from composer_lsp.completion.answer import AnswerFileError, Place, TabAnswer, read_answer
 from composer_lsp.completion.explanation import as_markdown, explained
+from composer_lsp.completion.judge import Features
 from composer_lsp.completion.repository import RepositoryContext, Snippet
 from composer_lsp.completion.request import CompletionRequest
 from composer_lsp.completion.templates import FimPrompt
@@ -19,12 +20,12 @@ PICTURE = "def f():\n    return g(ˇ)\n\nx = 1\n"
 
 def answer(
     raw: str = "a, b)\nx = 1\n", *, picture: str = PICTURE, finish_reason="stop", **changes: object
-) -> Answer:
+) -> TabAnswer:
     request = request_at(picture)
     place = Place.of(request)
     trimmer = Trimmer(place.surroundings)
     trimmer.feed(raw)
-    made = Answer(
+    made = TabAnswer(
         place=place,
         prompt=FimPrompt(
             prefix=place.before,
@@ -94,7 +95,7 @@ def test_everything_is_told() -> None:
         {"rule": "a bracket that is closed already", "removed": ")\nx = 1\n", "left": "a, b"}
     ]
     assert found["text"] == "a, b"
-    assert set(found["features"]) == {"mean_logprob", "least_logprob", "num_more_lines", "is_cut"}
+    assert set(found["features"]) == {each.name for each in fields(Features)}
     assert found["timings"] == {"total": 12.3, "prefill": 5.0}
     assert found["tokens"] == {"num_cached_tokens": 100, "num_prefill_tokens": 7}
     json.dumps(found)

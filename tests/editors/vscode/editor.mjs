@@ -58,6 +58,16 @@ export class Editor {
     await this.page.keyboard.press("End");
   }
 
+  /** Puts the cursor before a column of a line; both count from 1. */
+  async goToColumn(line, column) {
+    await this.fillQuickInput("Control+G", `:${line}:${column}`);
+    await this.page.keyboard.press("Enter");
+    await this.waitFor(`the cursor is at ${line}:${column}`, async () => {
+      const cursor = await this.cursor();
+      return cursor.line === line && cursor.column === column;
+    });
+  }
+
   /** Where the status bar says the cursor is. */
   async cursor() {
     const text = (await this.page.locator('[id="status.editor.selection"]').textContent()) ?? "";
@@ -87,6 +97,31 @@ export class Editor {
 
   async waitForNoGhostText() {
     await this.waitFor("no ghost text", async () => (await this.ghostText()) === "");
+  }
+
+  /** What decorations add to the text, each as it is drawn. */
+  async decorations() {
+    const texts = await this.page.locator(`${EDITOR} .view-line span`).evaluateAll((spans) =>
+      spans.map((span) => getComputedStyle(span, "::after").content),
+    );
+    return texts
+      .filter((text) => /^".+"$/.test(text))
+      .map((text) => text.slice(1, -1).replaceAll("\u00a0", " "));
+  }
+
+  async waitForDecoration(pattern) {
+    let found;
+    await this.waitFor(`a decoration ${pattern}`, async () => {
+      found = (await this.decorations()).find((text) => pattern.test(text));
+      return found !== undefined;
+    });
+    return found;
+  }
+
+  async waitForNoDecoration(pattern) {
+    await this.waitFor(`no decoration ${pattern}`, async () =>
+      (await this.decorations()).every((text) => !pattern.test(text)),
+    );
   }
 
   /** Waits until the search for symbols of the workspace finds a name. */

@@ -82,6 +82,11 @@ local subcommands = {
       end)
     end,
   },
+  next = {
+    run = function()
+      require("composer.next_edit").ask()
+    end,
+  },
   index = {
     arguments = function()
       return { "pause", "rebuild", "status" }

@@ -1,11 +1,13 @@
 local M = {}
 
----@class composer.Keys Insert-mode keys; `false` sets none.
+---@class composer.Keys Insert-mode keys, those of the next edit in normal mode too; `false` sets none.
 ---@field accept? string|false
 ---@field accept_word? string|false
 ---@field accept_line? string|false
 ---@field next? string|false
 ---@field dismiss? string|false
+---@field next_edit? string|false Jumps to the next edit, then takes it.
+---@field dismiss_next_edit? string|false In normal mode.
 
 ---@class composer.Options
 ---@field cmd? string[] Command of the language server. Default: `composer-lsp` in `$VIRTUAL_ENV/bin`, else on the PATH.
@@ -25,6 +27,8 @@ local defaults = {
     accept_line = "<M-Down>",
     next = "<M-]>",
     dismiss = "<C-]>",
+    next_edit = "<Tab>",
+    dismiss_next_edit = "<Esc>",
   },
   settings = vim.empty_dict(),
 }

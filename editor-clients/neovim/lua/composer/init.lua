@@ -62,6 +62,28 @@ function M.dismiss()
   end)
 end
 
+--- Jumps to the next edit, or takes it where the cursor is there already.
+---@return boolean is_shown whether there is one
+function M.next_edit()
+  local next_edit = require("composer.next_edit")
+  local is_shown = next_edit.current() ~= nil
+  if is_shown then
+    vim.schedule(next_edit.run)
+  end
+  return is_shown
+end
+
+--- Puts the next edit away.
+---@return boolean dismissed whether there was one
+function M.dismiss_next_edit()
+  local next_edit = require("composer.next_edit")
+  local is_shown = next_edit.current() ~= nil
+  if is_shown then
+    vim.schedule(next_edit.dismiss)
+  end
+  return is_shown
+end
+
 --- Whether a suggestion is shown at the cursor.
 ---@return boolean
 function M.is_shown()

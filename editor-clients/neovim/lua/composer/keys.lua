@@ -1,4 +1,4 @@
---- Keys in insert mode that do what they did before whenever there is nothing to accept.
+--- Keys that do what they did before whenever there is nothing to accept.
 local M = {}
 
 local PREFIX = "Composer: "
@@ -35,10 +35,28 @@ local actions = {
       require("composer.ghost").dismiss()
     end,
   },
+  next_edit = {
+    description = "jump to the next edit, or take it",
+    run = function()
+      require("composer.next_edit").run()
+    end,
+  },
+  dismiss_next_edit = {
+    description = "dismiss the next edit",
+    run = function()
+      require("composer.next_edit").dismiss()
+    end,
+  },
 }
 
---- What buffers had on our keys before, by buffer and key.
----@type table<integer, table<string, table?>>
+--- The actions of each mode; of those on one key the first that applies is taken.
+local MODES = {
+  i = { "accept", "accept_word", "accept_line", "next", "dismiss", "next_edit" },
+  n = { "next_edit", "dismiss_next_edit" },
+}
+
+--- What buffers had on our keys before, by buffer, mode and key.
+---@type table<integer, table<string, table<string, table?>>>
 local earlier = {}
 
 ---@type fun()?
@@ -68,15 +86,16 @@ end
 
 --- The mapping that a key would have without ours: the buffer's, else the one of all buffers, looked
 --- up only now, since it may be made after ours.
+---@param mode string
 ---@param lhs string
 ---@return table?
-local function mapping_before(lhs)
-  local own = (earlier[vim.api.nvim_get_current_buf()] or {})[lhs]
+local function mapping_before(mode, lhs)
+  local own = ((earlier[vim.api.nvim_get_current_buf()] or {})[mode] or {})[lhs]
   if own then
     return own
   end
   local raw = termcodes(lhs)
-  for _, mapping in ipairs(vim.api.nvim_get_keymap("i")) do
+  for _, mapping in ipairs(vim.api.nvim_get_keymap(mode)) do
     if mapping.lhsraw == raw or mapping.lhsrawalt == raw then
       return mapping
     end
@@ -102,10 +121,11 @@ local function evaluate(mapping)
 end
 
 --- The keys to go on with; those that may be mapped further are put into the input instead.
+---@param mode string
 ---@param lhs string
 ---@return string
-local function fall_through(lhs)
-  local mapping = mapping_before(lhs)
+local function fall_through(mode, lhs)
+  local mapping = mapping_before(mode, lhs)
   if not mapping then
     return termcodes(lhs)
   end
@@ -132,7 +152,7 @@ local function is_for_menu(lhs)
   if vim.fn.pumvisible() == 0 then
     return false
   end
-  local mapping = mapping_before(lhs)
+  local mapping = mapping_before("i", lhs)
   local is_users = mapping ~= nil and not vim.startswith(mapping.desc or "", "vim.snippet.jump")
   return is_users or vim.fn.complete_info({ "selected" }).selected ~= -1
 end
@@ -142,7 +162,11 @@ end
 ---@return boolean
 local function applies(name, lhs)
   local ghost = require("composer.ghost")
-  if name == "next" then
+  if name == "next_edit" then
+    return require("composer.next_edit").is_wanted() and not is_for_menu(lhs)
+  elseif name == "dismiss_next_edit" then
+    return require("composer.next_edit").current() ~= nil
+  elseif name == "next" then
     return true
   elseif not ghost.remaining() or is_for_menu(lhs) then
     return false
@@ -151,23 +175,32 @@ local function applies(name, lhs)
 end
 
 ---@param bufnr integer
----@param name string
+---@param mode string
 ---@param lhs string
-local function map(bufnr, name, lhs)
+---@param names string[]
+local function map(bufnr, mode, lhs, names)
   local before = vim.api.nvim_buf_call(bufnr, function()
-    return vim.fn.maparg(lhs, "i", false, true)
+    return vim.fn.maparg(lhs, mode, false, true)
   end)
-  earlier[bufnr][lhs] = before.buffer == 1 and before or nil
-  local action = actions[name]
-  -- <C-g>u: what is accepted is undone by itself.
-  local begin = vim.startswith(name, "accept") and termcodes("<C-g>u") or ""
-  vim.keymap.set("i", lhs, function()
-    return applies(name, lhs) and begin .. call(action.run) or fall_through(lhs)
+  earlier[bufnr][mode][lhs] = before.buffer == 1 and before or nil
+  local descriptions = {}
+  for _, name in ipairs(names) do
+    table.insert(descriptions, actions[name].description)
+  end
+  vim.keymap.set(mode, lhs, function()
+    for _, name in ipairs(names) do
+      if applies(name, lhs) then
+        -- <C-g>u: what is accepted is undone by itself.
+        local is_taken = mode == "i" and (vim.startswith(name, "accept") or name == "next_edit")
+        return (is_taken and termcodes("<C-g>u") or "") .. call(actions[name].run)
+      end
+    end
+    return fall_through(mode, lhs)
   end, {
     buffer = bufnr,
     expr = true,
     replace_keycodes = false,
-    desc = PREFIX .. action.description,
+    desc = PREFIX .. table.concat(descriptions, "; "),
   })
 end
 
@@ -179,9 +212,17 @@ function M.attach(bufnr)
     return
   end
   earlier[bufnr] = {}
-  for name, lhs in pairs(require("composer.config").options.keys) do
-    if lhs then
-      map(bufnr, name, lhs)
+  local keys = require("composer.config").options.keys
+  for mode, names in pairs(MODES) do
+    earlier[bufnr][mode] = {}
+    local by_key = {}
+    for _, name in ipairs(names) do
+      if keys[name] then
+        by_key[keys[name]] = vim.list_extend(by_key[keys[name]] or {}, { name })
+      end
+    end
+    for lhs, own in pairs(by_key) do
+      map(bufnr, mode, lhs, own)
     end
   end
   -- Deleting a buffer takes its mappings, even when it comes back later.

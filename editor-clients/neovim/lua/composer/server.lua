@@ -150,6 +150,8 @@ local function client_config(cmd, bufnr)
       add_folder(client, attached)
       require("composer.keys").attach(attached)
       require("composer.ghost").attach(client, attached)
+      require("composer.rest").attach(attached)
+      require("composer.next_edit").attach(attached)
     end,
   }
 end
@@ -254,6 +256,8 @@ function M.setup()
   local is_builtin = vim.lsp.inline_completion ~= nil
   vim.api.nvim_set_hl(0, "ComposerSuggestion", { link = is_builtin and "ComplHint" or "Comment", default = true })
   vim.api.nvim_set_hl(0, "ComposerHint", { link = is_builtin and "ComplHintMore" or "MoreMsg", default = true })
+  vim.api.nvim_set_hl(0, "ComposerInsert", { link = "DiffAdd", default = true })
+  vim.api.nvim_set_hl(0, "ComposerDelete", { link = "DiffDelete", default = true })
   local group = vim.api.nvim_create_augroup("composer", {})
   vim.api.nvim_create_autocmd({ "FileType", "InsertEnter", "BufEnter" }, {
     group = group,

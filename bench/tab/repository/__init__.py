@@ -1,0 +1,1 @@
+"""Holes in real packages, filled with and without the rest of the package at hand."""

@@ -1,0 +1,70 @@
+"""One search for the next edit. Only `imports.import_next_edit` imports this module."""
+
+import asyncio
+import logging
+from collections.abc import Collection
+from dataclasses import replace
+
+from composer_lsp.completion.filters import wants_suggestion
+from composer_lsp.next_edit.finder import next_edit
+from composer_lsp.next_edit.proposal import Diagnostic, Proposal, Situation
+from composer_lsp.server.agent.diagnostics import Diagnostics
+from composer_lsp.server.next_edit.next_edits import Request
+from composer_lsp.server.next_edit.other_files import NO_OTHERS, WorkspaceFiles
+from composer_lsp.server.service import ServiceError
+from composer_lsp.server.session import Session
+
+logger = logging.getLogger(__name__)
+
+_MAX_EDITS = 64
+_LIMIT_S = 15.0
+"""A model that takes longer writes for a text that is long gone."""
+_ERROR = 1
+
+
+async def search(
+    session: Session, request: Request, dismissed: Collection[tuple[str, ...]]
+) -> Proposal | None:
+    """The next edit by what the window knows now."""
+    document = request.document
+    if not session.may_show(document.uri, document.language_id) or not _is_wanted(session, request):
+        return None
+    edits = [edit for edit in session.edits.recent(_MAX_EDITS) if edit.is_open]
+    snapshots = {document.uri: document}
+    for edit in edits:
+        if edit.uri not in snapshots and (other := session.documents.find(edit.uri)) is not None:
+            snapshots[edit.uri] = other.snapshot()
+    situation = Situation(
+        document=document,
+        offset=request.offset,
+        edits=[edit for edit in edits if edit.uri in snapshots],
+        snapshots=snapshots,
+        diagnostics=request.diagnostics or _known(session.diagnostics, request),
+    )
+    edited = frozenset(edit.uri for edit in situation.edits)
+    others = NO_OTHERS if request.in_document_only else WorkspaceFiles(session, edited)
+    try:
+        async with asyncio.timeout(_LIMIT_S):
+            return await next_edit(situation, others, session, dismissed)
+    except ServiceError as error:
+        session.on_service_error(error)
+    except TimeoutError:
+        logger.info("no next edit within %.0f s", _LIMIT_S)
+    return None
+
+
+def _is_wanted(session: Session, request: Request) -> bool:
+    settings = session.settings
+    tab = replace(settings.tab, enabled=settings.tab.enabled and settings.next_edit.enabled)
+    trigger = "invoked" if request.is_invoked else "automatic"
+    return wants_suggestion(request.document, trigger, tab, session.index.index_roots())
+
+
+def _known(diagnostics: Diagnostics, request: Request) -> list[Diagnostic]:
+    known = diagnostics.of(request.document.uri, request.document.version)
+    return [
+        Diagnostic(
+            line=each.start_line, message=each.message, is_error=each.severity.value == _ERROR
+        )
+        for each in known
+    ]

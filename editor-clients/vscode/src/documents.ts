@@ -1,0 +1,3 @@
+// Which documents the language server knows.
+
+export const SCHEMES: readonly string[] = ["file", "untitled", "vscode-notebook-cell"];
