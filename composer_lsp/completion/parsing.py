@@ -22,6 +22,12 @@ _MAX_TRIES = 8
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
+def load_grammar(language_id: str) -> None:
+    """Load what the first suggestion in the language would wait for: 10 to 60 ms. From any thread."""
+    if language := LANGUAGES.get(language_id):
+        grammar.load(language)
+
+
 class ParsedWith:
     """The text near the cursor, with one answer or another in it."""
 

@@ -116,6 +116,9 @@ class FakeService:
                 time.sleep(600)  # noqa: ASYNC251
         return Suggestion(text="<suggestion>", start=offset, end=offset)
 
+    def opened(self, language_id: str) -> None:
+        report(f"opened {language_id}")
+
     def answer(self, shown: str | None) -> TabAnswer | None:
         """As of an engine that ended with a mark."""
         if self._last is None:
