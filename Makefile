@@ -67,11 +67,13 @@ docs: $(VENV)/.dev  ## Regenerate the tables and the editors' settings schema
 bench: $(VENV)/.dev  ## Start-up, memory, latency, throughput, against named peers
 	$(BIN)/python -m bench
 
-bench-tab: $(VENV)/.dev  ## What Tab completes rightly, beside the raw model: an hour
+bench-tab: $(VENV)/.dev  ## What Tab completes rightly and saves its user, beside peers: hours
 	$(BIN)/composer-lsp model pull qwen2.5-coder-0.5b
 	$(BIN)/composer-lsp model pull qwen2.5-coder-1.5b
 	$(BIN)/python -m bench.tab infilling
 	$(BIN)/python -m bench.tab judge
+	$(BIN)/python -m bench.tab typing
+	$(BIN)/python -m bench.tab repository
 
 agent-demo: $(VENV)/.dev  ## Four requests to the agent on a real package, by the model of 1.5 billion parameters
 	$(BIN)/composer-lsp model pull qwen2.5-coder-1.5b

@@ -28,7 +28,8 @@ _CHARS_PER_TOKEN = 4
 
 async def run() -> None:
     found = [*_timed_places()]
-    windows, lasts = ([each[index] for each in found] for index in (0, 2))
+    windows = [window for window, _, _ in found]
+    lasts = [last for _, _, last in found]
     tokens = [each for _, times, _ in found for each in times]
     row(f"a keystroke's own work, ms ({NUM_PLACES} places)", "p50", "p90", "most")
     for name, times in (
@@ -81,7 +82,12 @@ def _timed(
     else:
         is_enough = False
     ended = time.perf_counter()
-    judge.score(trimmer.finish("stop" if is_enough else "length") or "", tokens, is_cut=True, after=text[offset:])
+    judge.score(
+        trimmer.finish("stop" if is_enough else "length") or "",
+        tokens,
+        is_cut=True,
+        after=text[offset:],
+    )
     return 1000 * (prompted - started), times, 1000 * (time.perf_counter() - ended)
 
 

@@ -7,7 +7,6 @@ stops at its end tokens; what it says is inserted as it is, and also up to its f
 import asyncio
 import os
 import tempfile
-import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from bench.measure import p50, p90, row
 from bench.tab.problems import Kind, Problem
 from bench.tab.programs import passes
 from bench.tab.records import Records
+from bench.tab.resting import prepare, suggested
 from composer_lsp.completion.templates import find_template
 from tests.support.lsp import Drawn, LspClient, apply_item, start_server
 
@@ -108,20 +108,17 @@ async def _through_server(client: LspClient, problem: Problem, number: int) -> S
     client.open(uri, document)
     position = Drawn(document, len(problem.before)).position()
     # As editors do where the cursor rests; else a long prompt is asked for in short.
-    here = {"uri": uri, "range": {"start": position, "end": position}}
-    await client.command("composer.prepare", here)
-    started = time.perf_counter()
-    items = await client.inline_completion(uri, position) or []
-    elapsed = 1000 * (time.perf_counter() - started)
+    await prepare(client, uri, position)
+    found = await suggested(client, uri, position)
     client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
-    filled = apply_item(document, items[0]) if items else document
+    filled = apply_item(document, found.items[0]) if found.items else document
     has_passed = await asyncio.to_thread(passes, f"{filled}\n{problem.check}")
     return Shown(
         task_id=problem.task_id,
-        text=items[0]["insertText"] if items else "",
+        text=found.items[0]["insertText"] if found.items else "",
         solution=problem.solution,
         has_passed=has_passed,
-        ms=elapsed,
+        ms=found.ms,
     )
 
 

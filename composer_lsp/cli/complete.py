@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from composer_lsp.cli.place import PlaceError, offset_of, parse_place, read_document
-from composer_lsp.completion.answer import AnswerFileError, TabAnswer, read_answer
+from composer_lsp.completion.answer import Answer, AnswerFileError, read_answer
 from composer_lsp.completion.explanation import as_markdown, explained
 from composer_lsp.completion.prompt import path_end, with_newlines
 from composer_lsp.completion.repository import RepositoryContext, Snippet
@@ -149,7 +149,7 @@ def _settings_of(args: argparse.Namespace) -> TabSettings:
     )
 
 
-def _save(answer: TabAnswer, path: Path) -> None:
+def _save(answer: Answer, path: Path) -> None:
     """Raises: AnswerFileError."""
     try:
         # It holds source text.
@@ -159,7 +159,7 @@ def _save(answer: TabAnswer, path: Path) -> None:
         raise AnswerFileError(f"cannot write {path}: {error.strerror}") from error
 
 
-def _explain(answer: TabAnswer, *, as_json: bool) -> None:
+def _explain(answer: Answer, *, as_json: bool) -> None:
     explanation = explained(answer)
     if as_json:
         print(json.dumps(explanation.as_json(), ensure_ascii=False))

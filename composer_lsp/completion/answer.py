@@ -63,7 +63,7 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TabAnswer:
+class Answer:
     place: Place
     prompt: FimPrompt
     raw: str
@@ -91,13 +91,13 @@ class TabAnswer:
         return dataclasses.asdict(self)
 
 
-def read_answer(text: str) -> TabAnswer:
-    """The answer of a JSON text, as `TabAnswer.as_json` gave it.
+def read_answer(text: str) -> Answer:
+    """The answer of a JSON text, as `Answer.as_json` gave it.
 
     Raises: AnswerFileError.
     """
     try:
-        return cattrs.structure(json.loads(text), TabAnswer)
+        return cattrs.structure(json.loads(text), Answer)
     except json.JSONDecodeError as error:
         raise AnswerFileError(f"it is no JSON: {error}") from None
     except (CattrsError, KeyError, TypeError, ValueError) as error:
@@ -111,16 +111,16 @@ class Answers:
     """The latest answers of a window, those included of which nothing was shown."""
 
     def __init__(self) -> None:
-        self._kept: deque[TabAnswer] = deque(maxlen=_NUM_KEPT)
+        self._kept: deque[Answer] = deque(maxlen=_NUM_KEPT)
 
-    def keep(self, answer: TabAnswer) -> None:
+    def keep(self, answer: Answer) -> None:
         self._kept.appendleft(answer)
 
-    def latest(self, shown: str | None = None) -> TabAnswer | None:
+    def latest(self, shown: str | None = None) -> Answer | None:
         """The latest, of those that `shown` is all or the end of, where it is of one."""
         return next(self._ending(shown), next(iter(self._kept), None))
 
-    def _ending(self, shown: str | None) -> Iterator[TabAnswer]:
+    def _ending(self, shown: str | None) -> Iterator[Answer]:
         for answer in self._kept:
             if shown and answer.is_shown and (answer.text or "").endswith(shown):
                 yield answer

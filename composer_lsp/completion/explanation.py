@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from composer_lsp.completion import judge
-from composer_lsp.completion.answer import TabAnswer
+from composer_lsp.completion.answer import Answer
 from composer_lsp.completion.tokens import estimated_tokens
 from composer_lsp.completion.trim import Trimmer, TrimStep
 
@@ -36,7 +36,7 @@ class Weighed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Explanation:
-    answer: TabAnswer
+    answer: Answer
     parts: tuple[Part, ...]
     trims: tuple[TrimStep, ...]
     text: str | None
@@ -76,7 +76,7 @@ class Explanation:
         }
 
 
-def explained(answer: TabAnswer) -> Explanation:
+def explained(answer: Answer) -> Explanation:
     """Trim and judge the answer again, noting what is done."""
     steps: list[TrimStep] = []
     trimmer = Trimmer(answer.place.surroundings, steps)
@@ -142,7 +142,7 @@ _END = {
 }
 
 
-def _parts(answer: TabAnswer) -> Iterator[Part]:
+def _parts(answer: Answer) -> Iterator[Part]:
     prompt = answer.prompt
     texts = [(each.path, each.text) for each in prompt.context.snippets]
     if prompt.path:
@@ -178,12 +178,12 @@ def _verdict(explanation: Explanation) -> str:
     return verdict + text
 
 
-def _timings(answer: TabAnswer) -> str:
+def _timings(answer: Answer) -> str:
     known = [name for name in _STAGES if name in answer.timings]
     return ", ".join(f"{name} {answer.timings[name]:.1f}" for name in known) or "not known"
 
 
-def _tokens(answer: TabAnswer) -> str:
+def _tokens(answer: Answer) -> str:
     names = (("num_cached_tokens", "cached"), ("num_prefill_tokens", "prefilled"))
     told = [f"{answer.num_tokens[key]} {word}" for key, word in names if key in answer.num_tokens]
     if "num_decoded_tokens" in answer.num_tokens:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from composer_lsp.completion import judge
-from composer_lsp.completion.answer import Place, TabAnswer
+from composer_lsp.completion.answer import Answer, Place
 from composer_lsp.completion.context import PromptContext
 from composer_lsp.completion.filters import document_path
 from composer_lsp.completion.prompt import PromptWindow
@@ -42,7 +42,7 @@ class Generation:
     request: CompletionRequest
     known: Sequence[Suggestion]
     """What the memory has for this place; an answer of the engine's is the first without."""
-    on_answer: Callable[[TabAnswer], None]
+    on_answer: Callable[[Answer], None]
     """Told of every answer of the engine's, also where nothing of it is shown."""
     started: float
     wait_s: float
@@ -109,7 +109,7 @@ class Generation:
         timings["trim"] += ms_since(trim_started)
         timings["total"] = ms_since(self.started)
         tokens = {name: int(last.timings[name]) for name in _TOKEN_COUNTS if name in last.timings}
-        answer = TabAnswer(
+        answer = Answer(
             place=Place.of(self.request),
             prompt=prompt,
             raw=trimmer.raw,

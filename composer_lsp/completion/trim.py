@@ -11,7 +11,13 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Literal
 
-from composer_lsp.completion.blocks import block_end, end_above_body, is_above_body, lacks_beginning
+from composer_lsp.completion.blocks import (
+    block_end,
+    end_above_body,
+    is_above_body,
+    lacks_beginning,
+    may_follow,
+)
 from composer_lsp.completion.brackets import closable_at_cursor, surplus_closer, surplus_quote
 from composer_lsp.completion.indentation import adopt_indent
 from composer_lsp.completion.overlap import (
@@ -43,6 +49,8 @@ _TAGS = dict.fromkeys(
     ("html", "markdown", "vue", "svelte", "javascriptreact", "typescriptreact", "php"), _HTML_TAG
 ) | {"xml": _ANY_TAG}
 """Sentinels that are an element's name as well, by language."""
+_BY_DEPTH = frozenset({"python"})
+"""Languages in which a line's depth says what it belongs to."""
 _SAID_BELOW = "lines that stand below"
 _PARTIAL_WORD = re.compile(r"\w+\Z")
 
@@ -187,14 +195,16 @@ class Trimmer:
         num_lines = block_end(
             completed,
             num_head_chars=len(around.head),
+            above=around.lines_before,
             below=around.lines_after[0] if around.lines_after else "",
             indent=around.indent,
         )
         if num_lines is None or not self._is_wanted_below:
             return num_lines
         for num_more in range(num_lines, len(lines) + 1):
-            has_body = is_above_body(completed[num_more - 1], around.line_below, around.indent)
-            if has_body and self._is_found_below("\n".join(lines[:num_more])):
+            last = completed[num_more - 1]
+            has_body = is_above_body(last, around.line_below, around.indent)
+            if has_body and self._is_found_below("\n".join(lines[:num_more]), last):
                 return num_more
         return num_lines if is_complete else None
 
@@ -205,10 +215,22 @@ class Trimmer:
         return (
             bool(around.line_below)
             and lacks_beginning(around.line_below, above, around.indent)
-            and bool(self._parsed.num_errors(""))
+            and (bool(self._parsed.num_errors("")) or self._is_astray_below)
         )
 
-    def _is_found_below(self, answer: str) -> bool:
+    @cached_property
+    def _is_astray_below(self) -> bool:
+        """Whether the line below is too deep where depth is syntax, of which the grammar knows nothing."""
+        around = self._around
+        above = around.lines_before[-1] if around.lines_before else ""
+        is_syntax = around.language_at_cursor in _BY_DEPTH and not self._closable.openers
+        return is_syntax and not may_follow(around.line_below, above, around.indent)
+
+    def _is_found_below(self, answer: str, last: str) -> bool:
+        """`last`: its last line, completed."""
+        around = self._around
+        if self._is_astray_below:
+            return bool(last.strip()) and may_follow(around.line_below, last, around.indent)
         found, without = self._parsed.num_errors(answer), self._parsed.num_errors("")
         return found is None or without is None or found < without
 

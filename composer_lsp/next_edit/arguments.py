@@ -4,8 +4,10 @@ An argument is taken away, moved or named anew as the parameters were. A new one
 parameter's name where the caller has one; else the model writes it.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import builtins
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
@@ -13,8 +15,11 @@ from composer_lsp.completion.edit_history import Edit
 from composer_lsp.completion.request import DocumentSnapshot
 from composer_lsp.next_edit.proposal import Gap, OtherFiles, Proposal, Situation, line_of
 from composer_lsp.next_edit.source import Argument, Call, Function, Parameter, Source
+from composer_lsp.next_edit.tokens import MAX_TOKENS, is_identifier, operations, tokens_of
 
 _CONSTRUCTORS = frozenset({"__init__", "constructor"})
+_MAX_TEXT = 600
+"""Characters of a function that the model is shown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,6 +31,10 @@ class Signature:
     old: tuple[Parameter, ...]
     new: tuple[Parameter, ...]
     is_member: bool
+    text: str
+    """Of the function, as it is now."""
+    replaced: Mapping[str, str]
+    """What parameters have taken the place of in the function's body, as tokens."""
     document: DocumentSnapshot
     edit: Edit
 
@@ -62,8 +71,9 @@ def signatures(situation: Situation) -> Iterator[Signature]:
         if source is None or before is None:
             continue
         for function in source.functions:
-            if found := _signature(function, source, before, document, edit):
-                yield found
+            found = _signature(function, source, before, document, edit)
+            if found is not None:
+                yield replace(found, replaced=_replaced(situation, edit.uri, function, source))
 
 
 def in_document(
@@ -123,9 +133,41 @@ def _signature(
         old=same[0].parameters,
         new=function.parameters,
         is_member=function.is_member and not is_constructor,
+        text=source.text[function.start : function.end][:_MAX_TEXT],
+        replaced={},
         document=document,
         edit=edit,
     )
+
+
+def _replaced(situation: Situation, uri: str, function: Function, source: Source) -> dict[str, str]:
+    """By the edits in a function: for each word that took the place of a literal or of a name of the
+    file's, which one. What was one and the same for all callers is what they mean."""
+    first, last = line_of(source.text, function.start), line_of(source.text, function.end)
+    found: dict[str, str] = {}
+    for edit in situation.edits:
+        if edit.uri != uri or not first <= edit.first_line <= last:
+            continue
+        old, new = tokens_of("\n".join(edit.old_lines)), tokens_of("\n".join(edit.new_lines))
+        for operation in operations(old, new) if max(len(old), len(new)) <= MAX_TOKENS else ():
+            value = "".join(old[operation.start : operation.end])
+            is_shared = _LITERAL.fullmatch(value) or _is_global(value, function, source)
+            if len(operation.new) == 1 and is_shared:
+                found[operation.new[0]] = value
+    return found
+
+
+def _is_global(name: str, function: Function, source: Source) -> bool:
+    index = source.functions.index(function)
+    return is_identifier(name) and name not in source.bound.get(index, ())
+
+
+def _builtins(document: DocumentSnapshot) -> frozenset[str]:
+    return _BUILTINS if document.language_id == "python" else frozenset()
+
+
+_BUILTINS = frozenset(dir(builtins))
+_LITERAL = re.compile(r"""-?\d[\w.]*|"[^"\n]*"|'[^'\n]*'|True|False|None|true|false|null|nil""")
 
 
 def _class(function: Function, source: Source) -> str:
@@ -297,10 +339,14 @@ def _insertion(
     else:
         start, before, after = arguments[index - 1].end, ", " + name, ""
     title = f"Add the argument {parameter.name}"
-    is_at_hand = _has_variable(parameter.name, call, source)
-    if is_at_hand:
-        return _proposal(signature, document, start, start, before + parameter.name + after, title)
-    called = f"{signature.name}({', '.join(each.name for each in signature.new)})"
+    value = parameter.name if _has_variable(parameter.name, call, source) else ""
+    replaced = signature.replaced.get(parameter.name, "")
+    if _LITERAL.fullmatch(replaced) or replaced in source.bound[-1] | _builtins(document):
+        value = value or replaced
+    if value:
+        return _proposal(signature, document, start, start, before + value + after, title)
+    # Where arguments have names the model is shown it, else as a comment.
+    cue = f"{parameter.name}=" if document.language_id == "python" else f"/* {parameter.name} */ "
     return Proposal(
         kind="argument",
         document=document,
@@ -309,7 +355,7 @@ def _insertion(
         text="",
         title=title,
         change=signature.change,
-        gap=Gap(before=before, after=after, hint=f"{called} needs {parameter.name}"),
+        gap=Gap(before=before, after=after, cue="" if name else cue, about=signature.text),
     )
 
 

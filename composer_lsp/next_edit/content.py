@@ -1,9 +1,11 @@
 """What the model writes where no finder knows the text: an argument's value, the line of a problem."""
 
+import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from composer_lsp.completion import judge
 from composer_lsp.completion.edit_history import Edit, as_diff
 from composer_lsp.completion.filters import document_path
 from composer_lsp.completion.indentation import detect_indent
@@ -13,28 +15,28 @@ from composer_lsp.completion.prompt import path_end, with_newlines
 from composer_lsp.completion.repository import RepositoryContext, Snippet
 from composer_lsp.completion.surroundings import Surroundings
 from composer_lsp.completion.templates import FimPrompt
-from composer_lsp.next_edit.proposal import Gap, Proposal
+from composer_lsp.next_edit.proposal import Gap, Proposal, source_of
 
-_CHARS_BEFORE = 2400
-_CHARS_AFTER = 800
+_CHARS_BEFORE = 800
+_CHARS_AFTER = 240
 _NEAR_CHARS = 4000
 _MAX_ARGUMENT_TOKENS = 24
 _MAX_LINE_TOKENS = 96
-_MIN_MEAN_LOGPROB = -1.6
+_MIN_MEAN_LOGPROB = -1.0
 """Below it the model is guessing."""
-_NUM_DIFFS = 3
+_NUM_DIFFS = 2
 _OPENING, _CLOSING = "([{", ")]}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class Filled:
     text: str
-    mean_logprob: float | None
-    """None where the engine does not tell."""
+    tokens: tuple[tuple[str, float], ...] = ()
+    """With their log-probabilities; empty where the engine does not tell."""
 
 
 class Writer(Protocol):
-    async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Answer:
+    async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Filled:
         """What stands between two texts."""
         ...
 
@@ -50,11 +52,11 @@ async def written(proposal: Proposal, edits: Sequence[Edit], writer: Writer) -> 
         max_tokens=_MAX_LINE_TOKENS if is_line else _MAX_ARGUMENT_TOKENS,
         stop=("\n",),
     )
-    if answer.mean_logprob is not None and answer.mean_logprob < _MIN_MEAN_LOGPROB:
-        return None
     language_id = proposal.document.language_id
     text = _line(answer.text) if is_line else argument(answer.text, language_id)
     if not text or text == proposal.old_text:
+        return None
+    if _is_guess(text, answer) or not (is_line or _is_known(text, proposal)):
         return None
     return replace(proposal, text=gap.before + text + gap.after, gap=None)
 
@@ -69,13 +71,16 @@ def prompt_for(proposal: Proposal, gap: Gap, edits: Sequence[Edit]) -> FimPrompt
     mark = line_comment(document.language_id)
     above, newline, line = before[-_CHARS_BEFORE:].rpartition("\n")
     indent = line[: len(line) - len(line.lstrip())]
-    hints = [f"{indent}{mark} {hint}\n" for hint in gap.hint.split("\n")] if mark else []
+    hints = (
+        [f"{indent}{mark} {hint}\n" for hint in gap.hint.split("\n")] if mark and gap.hint else []
+    )
     diffs = "\n".join(as_diff(each, path_of(each)) for each in edits[-_NUM_DIFFS:])
+    about = [Snippet(path=path, text=gap.about)] if gap.about else []
     return FimPrompt(
-        prefix=above + newline + "".join(hints) + line + gap.before,
+        prefix=above + newline + "".join(hints) + line + gap.before + gap.cue,
         suffix=gap.after + after[:_CHARS_AFTER],
         path=path,
-        context=RepositoryContext(snippets=(Snippet(path="recent.diff", text=diffs),)),
+        context=RepositoryContext(snippets=(*about, Snippet(path="recent.diff", text=diffs))),
         line_comment=mark,
         prediction=proposal.old_text,
     )
@@ -98,6 +103,27 @@ def argument(text: str, language_id: str) -> str:
         if depth < 0 or (depth == 0 and char in ",;"):
             return line[:index].strip()
     return line.strip() if depth == 0 else ""
+
+
+def _is_guess(text: str, answer: Filled) -> bool:
+    """Whether the model doubts what was kept of its answer."""
+    features = judge.features_of(text, answer.tokens, is_cut=False, after="")
+    return features is not None and features.mean_logprob < _MIN_MEAN_LOGPROB
+
+
+def _is_known(text: str, proposal: Proposal) -> bool:
+    """Whether the file knows the names that an argument is made of: a model likes to make them up."""
+    document = proposal.document
+    source = source_of(document.text, document.language_id)
+    written = source_of(text, document.language_id)
+    if source is None or written is None:
+        return True
+    known = {name.text for name in source.names}
+    known |= {imported.name for imported in source.imported}
+    if document.language_id == "python":
+        known |= set(dir(builtins))
+    used = [name for name in written.names if not name.is_attribute and not name.is_keyword]
+    return all(name.text in known for name in used if not name.is_binding)
 
 
 def _line(text: str) -> str:

@@ -20,8 +20,12 @@ class Gap:
 
     before: str = ""
     after: str = ""
+    cue: str = ""
+    """What the model is shown in front of the gap beside that, such as the parameter's name."""
     hint: str = ""
     """What the model is told above the line, as comments; may have several lines."""
+    about: str = ""
+    """Code that tells what is wanted, such as the function that is called."""
     until: Literal["argument", "line"] = "argument"
     """Where it ends: at the comma or bracket behind an argument, or with the line."""
 
@@ -85,7 +89,7 @@ class Situation:
 
     def sources(self, document: DocumentSnapshot) -> Source | None:
         """The document's names; a text that was read before is not read again."""
-        return _source_of(document.text, document.language_id)
+        return source_of(document.text, document.language_id)
 
     def before(self, edit: Edit) -> DocumentSnapshot:
         """The edit's document as it would be without it."""
@@ -93,7 +97,8 @@ class Situation:
 
 
 @lru_cache(maxsize=32)
-def _source_of(text: str, language_id: str) -> Source | None:
+def source_of(text: str, language_id: str) -> Source | None:
+    """As `read_source`; a text that was read before is not read again."""
     return read_source(text, language_id)
 
 

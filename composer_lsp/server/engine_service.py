@@ -10,7 +10,7 @@ from contextlib import aclosing, contextmanager
 from dataclasses import replace
 
 from composer_inference.endpoint import EndpointError
-from composer_lsp.completion.answer import TabAnswer
+from composer_lsp.completion.answer import Answer
 from composer_lsp.completion.completer import Completer
 from composer_lsp.completion.context import ContextKeeper
 from composer_lsp.completion.generation import prompt_path
@@ -30,7 +30,7 @@ from composer_lsp.engine.errors import (
 from composer_lsp.engine.launcher import Launcher
 from composer_lsp.engine.local import load_model
 from composer_lsp.engine.select import ConfiguredTabEngine
-from composer_lsp.next_edit.content import Answer
+from composer_lsp.next_edit.content import Filled
 from composer_lsp.server.models import AUTO, recommended_model, smaller_model
 from composer_lsp.server.other_files import OtherFiles
 from composer_lsp.server.service import (
@@ -96,25 +96,24 @@ class EngineService:
             await self._context.rest(request, window, prompt_path(request))
             return True
 
+    async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Filled:
+        text, tokens = "", list[tuple[str, float]]()
+        with _told_to_users(self._tab()):
+            chunks = self._watched.complete(prompt, max_tokens=max_tokens, stop=stop, invoked=False)
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    text += chunk.text
+                    tokens += chunk.tokens
+        return Filled(text=text, tokens=tuple(tokens))
+
     def opened(self, language_id: str) -> None:
         if language_id not in self._loaded:
             self._loaded[language_id] = asyncio.create_task(
                 asyncio.to_thread(load_grammar, language_id)
             )
 
-    def answer(self, shown: str | None) -> TabAnswer | None:
+    def answer(self, shown: str | None) -> Answer | None:
         return self._completer.answers.latest(shown)
-
-    async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Answer:
-        text, logprobs = "", list[float]()
-        with _told_to_users(self._tab()):
-            chunks = self._watched.complete(prompt, max_tokens=max_tokens, stop=stop, invoked=False)
-            async with aclosing(chunks):
-                async for chunk in chunks:
-                    text += chunk.text
-                    logprobs += [logprob for _, logprob in chunk.tokens]
-        mean = sum(logprobs) / len(logprobs) if logprobs else None
-        return Answer(text=text, mean_logprob=mean)
 
     def forget(self, uri: str) -> None:
         self._completer.close_document(uri)

@@ -13,9 +13,9 @@ from composer_lsp.server.documents import DocumentStore
 from composer_lsp.server.status import Condition
 
 if TYPE_CHECKING:
-    from composer_lsp.completion.answer import TabAnswer
+    from composer_lsp.completion.answer import Answer
     from composer_lsp.completion.templates import FimPrompt
-    from composer_lsp.next_edit.content import Answer
+    from composer_lsp.next_edit.content import Filled
 
 
 class ServiceError(Exception):
@@ -67,21 +67,21 @@ class CompletionService(Protocol):
         """
         ...
 
-    def opened(self, language_id: str) -> None:
-        """A document of this language was opened: get ready what its suggestions need."""
-        ...
-
-    def answer(self, shown: str | None) -> "TabAnswer | None":
-        """The engine's latest answer, of which `shown` is the text or its end where it is of one."""
-        ...
-
     async def infill(
         self, prompt: "FimPrompt", *, max_tokens: int, stop: Sequence[str]
-    ) -> "Answer":
+    ) -> "Filled":
         """What the model puts between two texts, its likeliest answer.
 
         Raises: ServiceError.
         """
+        ...
+
+    def opened(self, language_id: str) -> None:
+        """A document of this language was opened: get ready what its suggestions need."""
+        ...
+
+    def answer(self, shown: str | None) -> "Answer | None":
+        """The engine's latest answer, of which `shown` is the text or its end where it is of one."""
         ...
 
     def forget(self, uri: str) -> None:

@@ -41,9 +41,9 @@ from composer_lsp.server.window_index import WindowIndex, local_path
 
 if TYPE_CHECKING:
     from composer_index.ignores import HiddenFiles
-    from composer_lsp.completion.answer import TabAnswer
+    from composer_lsp.completion.answer import Answer
     from composer_lsp.completion.templates import FimPrompt
-    from composer_lsp.next_edit.content import Answer
+    from composer_lsp.next_edit.content import Filled
     from composer_lsp.server.agent.runs import Runs
 
 logger = logging.getLogger(__name__)
@@ -183,7 +183,7 @@ class Session:
         self.run_in_background(self._auto_imports.add(self.shown.accept(id)))
 
     @property
-    def last_answer(self) -> "TabAnswer | None":
+    def last_answer(self) -> "Answer | None":
         """What the engine said last, or what is on the screen where the memory had it."""
         service = self._ready_service()
         return service.answer(self.on_screen) if service else None
@@ -195,7 +195,7 @@ class Session:
 
     async def infill(
         self, prompt: "FimPrompt", *, max_tokens: int, stop: Sequence[str]
-    ) -> "Answer":
+    ) -> "Filled":
         """What the model puts between two texts. Raises: ServiceError."""
         service = await self._get_service()
         return await service.infill(prompt, max_tokens=max_tokens, stop=stop)

@@ -25,6 +25,7 @@ from bench.measure import p50, p90, row
 from bench.tab.records import Records
 from bench.tab.repository.holes import KINDS, Hole, draw_holes, without_functions
 from bench.tab.repository.similarity import edit_similarity
+from bench.tab.resting import prepare, suggested
 from bench.tab.typing.server_client import indexed, num_computed, user_models
 from composer_inference.hardware import read_hardware
 from tests.support.lsp import Drawn, LspClient, apply_item, start_server
@@ -191,20 +192,14 @@ class _ServerFiller:
         uri, document = (self.tree / path).as_uri(), before + after
         self.lsp.open(uri, document)
         position = Drawn(document, len(before)).position()
-        computed, started = await num_computed(self.engine), time.perf_counter()
-        place = {"uri": uri, "range": {"start": position, "end": position}}
-        await self.lsp.request(
-            "workspace/executeCommand", {"command": "composer.prepare", "arguments": [place]}
-        )
-        prepare_ms = 1000 * (time.perf_counter() - started)
+        computed = await num_computed(self.engine)
+        prepare_ms = await prepare(self.lsp, uri, position)
         prepared = await num_computed(self.engine)
-        started = time.perf_counter()
-        items = await self.lsp.inline_completion(uri, position) or []
-        ms = 1000 * (time.perf_counter() - started)
+        found = await suggested(self.lsp, uri, position)
         self.lsp.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
         return Answer(
-            text=inserted(document, items[0], before, after) if items else "",
-            ms=ms,
+            text=inserted(document, found.items[0], before, after) if found.items else "",
+            ms=found.ms,
             prepare_ms=prepare_ms,
             prepare_tokens=prepared.prefill - computed.prefill,
         )

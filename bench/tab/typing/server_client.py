@@ -1,5 +1,6 @@
 """An editor on a Composer language server: a change and a request at each key, the request before it
-cancelled; what is shown stays while it is typed through, until the newest answer has come."""
+cancelled; what is shown stays while it is typed through, until the newest answer has come. Where the
+cursor rests, the server is told so, if it is one that wants to know."""
 
 import asyncio
 import os
@@ -12,10 +13,14 @@ from typing import Any
 import httpx
 
 from bench.engines import real_engine
+from bench.tab.resting import prepare
 from bench.tab.typing.client import Tokens
 from bench.tab.typing.texts import Typed, beside, language_of
 from tests.support.lsp import Drawn, LspClient, LspError, apply_item, start_server
 
+_REST_S = 0.5
+"""As in the editors' clients."""
+_PREPARE = "composer.prepare"
 _INDEX_POLL_S = 0.25
 _INDEX_LIMIT_S = 120.0
 
@@ -34,6 +39,7 @@ class ServerClient:
         self._uri = ""
         self._version = 0
         self._request: int | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._asking: set[asyncio.Task[None]] = set()
 
     @property
@@ -50,6 +56,8 @@ class ServerClient:
         self._uri, self._version = path.as_uri(), 1
         self._lsp.open(self._uri, self._before + self._after, language_id=typed.language_id)
         await indexed(self._lsp)
+        if self._tells_rests:
+            await prepare(self._lsp, self._uri, self._position())
         self._ask()
         await self.rest()
 
@@ -70,6 +78,8 @@ class ServerClient:
     async def rest(self) -> None:
         while self._asking:
             await asyncio.gather(*self._asking)
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _insert(self, text: str) -> None:
         position = self._position()
@@ -83,12 +93,28 @@ class ServerClient:
         self._ask()
 
     def _ask(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._tells_rests:
+            self._timer = asyncio.get_running_loop().call_later(_REST_S, self._tell_rest)
         if self._request is not None:
             self._lsp.cancel(self._request)
         self._request = self._lsp.begin_inline_completion(self._uri, self._position())
         task = asyncio.create_task(self._take(self._request, self._before))
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
+
+    @property
+    def _tells_rests(self) -> bool:
+        capabilities = self._lsp.initialize_result["capabilities"]
+        return _PREPARE in capabilities.get("executeCommandProvider", {}).get("commands", ())
+
+    def _tell_rest(self) -> None:
+        self._timer = None
+        place = {"start": self._position(), "end": self._position()}
+        options = {"uri": self._uri, "range": place}
+        # Says nothing, whatever comes of it.
+        self._lsp.begin("workspace/executeCommand", {"command": _PREPARE, "arguments": [options]})
 
     async def _take(self, request: int, before: str) -> None:
         try:

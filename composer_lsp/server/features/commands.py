@@ -37,15 +37,15 @@ def register(server: ComposerServer) -> None:
 
 async def status(ls: ComposerServer, *arguments: Any) -> JsonObject:
     """What `composer/status` says, for clients that ask instead of listening, and where the last
-    suggestion's time went: milliseconds of each stage, and numbers of tokens; and what became of the
-    suggestions and the next edits of this window. Arguments: optionally
+    suggestion's time went: milliseconds of each stage, and numbers of tokens; how many suggestions of this
+    window were shown and accepted, and what became of its next edits. Arguments: optionally
     `{"agent": true}`, for what the agent does and has."""
     status = ls.session.board.current.as_json()
     if (last := ls.session.last_suggestion) is not None:
         timings = {name: round(ms, 1) for name, ms in last.timings.items()}
         status["lastCompletion"] = timings | dict(last.tokens)
-    status["suggestions"] = counts(ls)
     status["nextEdits"] = dict(ls.session.next_edits.counts)
+    status["suggestions"] = counts(ls)
     options: Any = arguments[0] if arguments and arguments[0] is not None else {}
     if not isinstance(options, Mapping):
         raise JsonRpcInvalidParams(f"composer.status takes an object, not {options!r}")

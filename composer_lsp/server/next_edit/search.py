@@ -1,7 +1,5 @@
 """One search for the next edit. Only `imports.import_next_edit` imports this module."""
 
-import asyncio
-import logging
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -14,11 +12,7 @@ from composer_lsp.server.next_edit.other_files import NO_OTHERS, WorkspaceFiles
 from composer_lsp.server.service import ServiceError
 from composer_lsp.server.session import Session
 
-logger = logging.getLogger(__name__)
-
 _MAX_EDITS = 64
-_LIMIT_S = 15.0
-"""A model that takes longer writes for a text that is long gone."""
 _ERROR = 1
 
 
@@ -44,13 +38,10 @@ async def search(
     edited = frozenset(edit.uri for edit in situation.edits)
     others = NO_OTHERS if request.in_document_only else WorkspaceFiles(session, edited)
     try:
-        async with asyncio.timeout(_LIMIT_S):
-            return await next_edit(situation, others, session, dismissed)
+        return await next_edit(situation, others, session, dismissed)
     except ServiceError as error:
         session.on_service_error(error)
-    except TimeoutError:
-        logger.info("no next edit within %.0f s", _LIMIT_S)
-    return None
+        return None
 
 
 def _is_wanted(session: Session, request: Request) -> bool:

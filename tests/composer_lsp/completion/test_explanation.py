@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from composer_lsp.completion.answer import AnswerFileError, Place, TabAnswer, read_answer
+from composer_lsp.completion.answer import Answer, AnswerFileError, Place, read_answer
 from composer_lsp.completion.explanation import as_markdown, explained
 from composer_lsp.completion.judge import Features
 from composer_lsp.completion.repository import RepositoryContext, Snippet
@@ -20,12 +20,12 @@ PICTURE = "def f():\n    return g(ˇ)\n\nx = 1\n"
 
 def answer(
     raw: str = "a, b)\nx = 1\n", *, picture: str = PICTURE, finish_reason="stop", **changes: object
-) -> TabAnswer:
+) -> Answer:
     request = request_at(picture)
     place = Place.of(request)
     trimmer = Trimmer(place.surroundings)
     trimmer.feed(raw)
-    made = TabAnswer(
+    made = Answer(
         place=place,
         prompt=FimPrompt(
             prefix=place.before,

@@ -11,7 +11,12 @@ def test_features_of_the_tokens_that_are_shown() -> None:
     tokens = [("foo", -0.5), ("(a)", -1.5), ("\n", -9.0), ("bar", -9.0)]
     features = features_of("foo(a)", tokens, is_cut=True, after="")
     assert features == Features(
-        mean_logprob=-1.0, least_logprob=-1.5, num_more_lines=0.0, is_cut=1.0, says_below=0.0
+        mean_logprob=-1.0,
+        least_logprob=-1.5,
+        num_more_lines=0.0,
+        is_cut=1.0,
+        says_below=0.0,
+        says_other=0.0,
     )
 
 
@@ -22,23 +27,23 @@ def test_lines_count_from_the_second_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "after", "says_below"),
+    ("said", "after", "says_below", "says_other"),
     [
-        ("\n    return x", "\n\n    return x\n", 1),
-        ("\n    ret", "\n    return x\n", 1),
-        ("\n    return x  # so\n", "\n    return x\n", 1),
-        ("\n    x += 1", "\n    return x\n", 0),
-        ("\n", "\n    return x\n", 0),
-        ("\n    return x", "\n", 0),
-        ("", "", 0),
+        ("\n    return x", "\n\n    return x\n", 1, 0),
+        ("\n    ret", "\n    return x\n", 1, 0),
+        ("\n    return x  # so\n", "\n    return x\n", 1, 0),
+        ("\n    x += 1", "\n    return x\n", 0, 1),
+        ("\n", "\n    return x\n", 0, 0),
+        ("\n    return x", "\n", 0, 0),
+        ("", "", 0, 0),
     ],
 )
 def test_what_the_model_said_next_is_held_against_the_text_below(
-    said: str, after: str, says_below: float
+    said: str, after: str, says_below: float, says_other: float
 ) -> None:
     features = features_of("x = 1", [("x = 1", -0.1), (said, -0.1)], is_cut=True, after=after)
     assert features is not None
-    assert features.says_below == says_below
+    assert (features.says_below, features.says_other) == (says_below, says_other)
 
 
 def test_no_score_without_log_probabilities() -> None:

@@ -481,6 +481,23 @@ STRUCTURE = [
     case("as-broken-as-before", "python", "x = = 1\ny = ˇ\n", "2", "x = = 1\ny = 2ˇ\n"),
 ]  # fmt: skip
 
+FUNCTION_REST = [
+    case("rest-after-a-branch", "python", "def f(a):\n    if a:\n        ˇ\n", "return 1\n    else:\n        return 2\n\n\ndef g():\n    return 3\n", "def f(a):\n    if a:\n        return 1\n    else:\n        return 2ˇ\n"),
+    case("rest-after-a-loop", "python", "def f(a):\n    for x in a:\n        ˇ\n", "if x:\n            return 1\n    return 2\n    print(a)\n", "def f(a):\n    for x in a:\n        if x:\n            return 1\n    return 2ˇ\n"),
+    case("rest-down-to-what-stands-below", "python", "def f(a):\n    def g(b):\n        for x in b:\n            ˇ\n    c = 0\n", "if x:\n                return 1\n\n        return 2\n    d = 0\n", "def f(a):\n    def g(b):\n        for x in b:\n            if x:\n                return 1\n\n        return 2ˇ\n    c = 0\n"),
+    case("rest-of-the-method-alone", "python", "class A:\n    def f(\n        self,\n    ) -> int:\n        if a:\n            ˇ\n", "b()\n        c()\n\n    def g(self):\n        d()\n", "class A:\n    def f(\n        self,\n    ) -> int:\n        if a:\n            b()\n        c()ˇ\n"),
+    case("no-rest-without-a-function", "python", "if a:\n    if b:\n        ˇ\n", "c()\n    d()\n", "if a:\n    if b:\n        c()ˇ\n"),
+    case("the-rest-stands-below", "python", "def f(a):\n    if a:\n        ˇ\n    return 2\n", "b()\n    c()\n", "def f(a):\n    if a:\n        b()ˇ\n    return 2\n"),
+    case("head-of-what-stands-below", "python", "def f(a):\n    if a:\n        ˇ\n        if x:\n            b()\n", "return 1\n    for x in a:\n        if x:\n            c()\n", "def f(a):\n    if a:\n        return 1\n    for x in a:ˇ\n        if x:\n            b()\n"),
+    case("branch-of-what-stands-below", "python", "def f(a):\n    if a:\n        ˇ\n        b()\n", "c()\n    else:\n        d()\n        e()\n", "def f(a):\n    if a:\n        c()\n    else:ˇ\n        b()\n"),
+    case("no-definition-of-what-stands-below", "python", "class A:\n    ˇ\n    def g(self): ...\n", "def f(self): ...\n\n\nclass B:\n    def g(self): ...\n", "class A:\n    def f(self): ...ˇ\n    def g(self): ...\n"),
+    case("down-to-where-what-stands-below-belongs", "python", "def f(a):\n    b = 0\n    ˇ\n            d(x)\n", "c = 0\n\n    for x in a:\n        if x:\n            e(x)\n", "def f(a):\n    b = 0\n    c = 0\n\n    for x in a:\n        if x:ˇ\n            d(x)\n"),
+    case("not-deep-enough-for-what-stands-below", "python", "def f(a):\n    b = 0\n    ˇ\n            d(x)\n", "c = 0\n\n    for x in a:\n        e(x)\n", "def f(a):\n    b = 0\n    c = 0ˇ\n            d(x)\n"),
+    case("depth-in-brackets-is-no-syntax", "python", "f(\n    a,\n    ˇ\n        b)\n", "c,\n    d,\n\n        e,\n    g", "f(\n    a,\n    c,\n    d,ˇ\n        b)\n"),
+    case("no-head-beside-what-stands-below", "python", "def f(a):\n    x = ˇ\n\nelse:\n    b()\n", "1\nif a:\n    c()\n", "def f(a):\n    x = 1ˇ\n\nelse:\n    b()\n"),
+    case("no-head-for-a-deeper-line", "python", "def f(a):\n    b = 0\n    ˇ\n    c()\n", "b += 1\n\n    for x in a:\n        d()\n", "def f(a):\n    b = 0\n    b += 1ˇ\n    c()\n"),
+]  # fmt: skip
+
 MARKS = [
     case("fence-first", "python", "x = ˇ", "```python\n1\n```", "x = ˇ"),
     case("fence-later", "typescript", "ˇ", "f();\n```\nThat calls f.", "f();ˇ"),
@@ -503,6 +520,7 @@ MARKS = [
     + INDENTATION
     + BLOCKS
     + STRUCTURE
+    + FUNCTION_REST
     + MARKS,
 )
 @pytest.mark.parametrize("chunk_chars", [1, 5, 1000])

@@ -33,6 +33,24 @@ from tests.composer_lsp.next_edit.drawn import Model, Workspace, all_drawn, draw
             ["f(1⟦→, b⟧)"],
             id="added, and the caller has a variable of its name",
         ),
+        pytest.param(
+            "python",
+            "def f(a«→, step»):\n    return a + «10→step»\n\nf(1)\nf(2, 3)\n",
+            ["f(1⟦→, 10⟧)"],
+            id="added in place of a literal",
+        ),
+        pytest.param(
+            "python",
+            "def f(a«→, make»):\n    x = «dict→make»()\n    return x(a)\n\nf(1)\n",
+            ["f(1⟦→, dict⟧)"],
+            id="added in place of a name that callers know too",
+        ),
+        pytest.param(
+            "python",
+            "def f(a«→, make»):\n    return «a→make»\n\nf(1)\n",
+            [],
+            id="added in place of a name that they do not know",
+        ),
         pytest.param("python", "def f(a«→, b=1»): pass\n\nf(1)\n", [], id="added with a default"),
         pytest.param(
             "python",
@@ -90,9 +108,10 @@ async def test_the_model_writes_a_value_that_nobody_has():
     model = Model(' "cm", True)) # and so on')
     assert drawn(await workspace.find(model)) == 'print(area(1, 2⟦→, "cm"⟧))'
     (prompt,) = model.prompts
-    assert prompt.prefix.endswith("# area(w, h, unit) needs unit\nprint(area(1, 2, ")
+    assert prompt.prefix.endswith("\n\nprint(area(1, 2, unit=")
     assert prompt.suffix == "))\n"
-    assert "-def area(w, h): pass\n+def area(w, h, unit): pass" in prompt.context.snippets[0].text
+    assert "-def area(w, h): pass\n+def area(w, h, unit): pass" in prompt.context.snippets[1].text
+    assert prompt.context.snippets[0].text == "def area(w, h, unit): pass"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +121,8 @@ async def test_the_model_writes_a_value_that_nobody_has():
         pytest.param(")", None, id="nothing but the bracket"),
         pytest.param("((1", None, id="what does not end"),
         pytest.param("1 2", None, id="what does not parse"),
-        pytest.param("cm", -3.0, id="a guess"),
+        pytest.param("'cm'", -3.0, id="a guess"),
+        pytest.param("cm", None, id="a name that nobody knows"),
     ],
 )
 async def test_what_the_model_writes_may_be_of_no_use(answer, logprob):

@@ -16,10 +16,10 @@ from composer_lsp.server.stdio import take_streams
 
 STDIN, STDOUT = take_streams()
 
-from composer_lsp.completion.answer import Place, TabAnswer  # noqa: E402
+from composer_lsp.completion.answer import Answer, Place  # noqa: E402
 from composer_lsp.completion.request import CompletionRequest, Suggestion  # noqa: E402
 from composer_lsp.completion.templates import FimPrompt  # noqa: E402
-from composer_lsp.next_edit.content import Answer  # noqa: E402
+from composer_lsp.next_edit.content import Filled  # noqa: E402
 from composer_lsp.server.factory import create_server  # noqa: E402
 from composer_lsp.server.logs import set_up_logging  # noqa: E402
 from composer_lsp.server.service import (  # noqa: E402
@@ -116,14 +116,27 @@ class FakeService:
                 time.sleep(600)  # noqa: ASYNC251
         return Suggestion(text="<suggestion>", start=offset, end=offset)
 
+    async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Filled:
+        report(f"infill {prompt.prefix.rpartition(chr(10))[2]}")
+        report(f"diffs {[each.text for each in prompt.context.snippets]!r}")
+        if "slow" in prompt.suffix:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                report("infill cancelled")
+                raise
+        if "refuse" in prompt.suffix:
+            raise ServiceError("the engine refuses: mend it so")
+        return Filled(text="1")
+
     def opened(self, language_id: str) -> None:
         report(f"opened {language_id}")
 
-    def answer(self, shown: str | None) -> TabAnswer | None:
+    def answer(self, shown: str | None) -> Answer | None:
         """As of an engine that ended with a mark."""
         if self._last is None:
             return None
-        return TabAnswer(
+        return Answer(
             place=replace(Place.of(self._last), language_id="plaintext"),
             prompt=FimPrompt(prefix="", suffix=""),
             raw=f"{shown or ''}<|endoftext|>",
@@ -135,19 +148,6 @@ class FakeService:
             timings={"total": 1.0},
             num_tokens={},
         )
-
-    async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Answer:
-        report(f"infill {prompt.prefix.rpartition(chr(10))[2]}")
-        report(f"diffs {prompt.context.snippets[0].text!r}")
-        if "slow" in prompt.suffix:
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                report("infill cancelled")
-                raise
-        if "refuse" in prompt.suffix:
-            raise ServiceError("the engine refuses: mend it so")
-        return Answer(text="written", mean_logprob=None)
 
     def forget(self, uri: str) -> None:
         report(f"forget {uri}")
