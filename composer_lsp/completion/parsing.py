@@ -18,7 +18,7 @@ CHECKED = frozenset(
 _MAX_ERRORS = 64
 """Counted; beyond them nothing is told apart."""
 _MAX_TRIES = 8
-"""Each takes a third of a millisecond."""
+"""Each takes a millisecond or two."""
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
