@@ -56,7 +56,7 @@ class EngineService:
         self._pace = TabPace(self._speed, host.on_note, smaller_model)
         self._model: str | None = None
         self._context = ContextKeeper(
-            sources=OtherFiles(host.index, host.documents, host.roots, host.edits),
+            sources=OtherFiles(host.index, host.documents, host.roots, host.edits, host.copies),
             prepare=self._engine.prepare,
             speed=self._speed,
             settings=self._settings,

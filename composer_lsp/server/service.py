@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from composer_lsp.completion.copies import Copies
 from composer_lsp.completion.edit_history import EditHistory
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.config import Settings
@@ -109,6 +110,7 @@ class ServiceHost:
     """The window's index, None while it is turned off."""
     documents: Callable[[], DocumentStore]
     edits: EditHistory
+    copies: Copies
     on_condition: Callable[[Condition, str], None]
     """Tell the state of the engine, with a message ("" for the usual one)."""
     on_note: Callable[[str], None]

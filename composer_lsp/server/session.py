@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from lsprotocol.types import WorkspaceFolder
 
+from composer_lsp.completion.copies import Copies
 from composer_lsp.completion.edit_history import EditHistory
 from composer_lsp.completion.request import CompletionRequest, DocumentSnapshot, Suggestion
 from composer_lsp.config import Settings
@@ -73,6 +74,7 @@ class Session:
         self._agent: asyncio.Task[Runs] | None = None
         self.diagnostics = Diagnostics()
         self.may_show = _Visible()
+        self.copies = Copies()
         self.edits = EditHistory(self.may_show)
         self.usable_documents = UsableDocuments(
             self.index.index_roots, lambda: self.settings.index.include_secret
@@ -270,6 +272,7 @@ class Session:
             index=self.code_index,
             documents=self._documents,
             edits=self.edits,
+            copies=self.copies,
             on_condition=self._conditions.on_condition,
             on_note=self.board.set_note,
             on_model=self.board.set_model,
