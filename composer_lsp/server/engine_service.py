@@ -14,6 +14,7 @@ from composer_lsp.completion.answer import Answer
 from composer_lsp.completion.completer import Completer
 from composer_lsp.completion.context import ContextKeeper
 from composer_lsp.completion.generation import prompt_path
+from composer_lsp.completion.parsing import load_grammar
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.completion.speed import Speed, unread_prompt
 from composer_lsp.completion.tab_engine import TabChunk, TabEngine, TabEngineError
@@ -66,10 +67,14 @@ class EngineService:
             roots=host.roots,
             context=self._context,
         )
+        self._loaded: dict[str, asyncio.Task[None]] = {}
+        """Grammars that were asked for."""
         self._answering = _answering(host.settings().tab)
         self._getting_ready: asyncio.Task[None] | None = None
 
     async def warm_up(self) -> None:
+        for document in self._host.documents().recent:
+            self.opened(document.language_id or "")
         if self._tab().enabled:
             with _told_to_users(self._tab()):
                 await self._get_ready()
@@ -100,6 +105,12 @@ class EngineService:
                     text += chunk.text
                     tokens += chunk.tokens
         return Filled(text=text, tokens=tuple(tokens))
+
+    def opened(self, language_id: str) -> None:
+        if language_id not in self._loaded:
+            self._loaded[language_id] = asyncio.create_task(
+                asyncio.to_thread(load_grammar, language_id)
+            )
 
     def answer(self, shown: str | None) -> Answer | None:
         return self._completer.answers.latest(shown)

@@ -77,6 +77,10 @@ class CompletionService(Protocol):
         """
         ...
 
+    def opened(self, language_id: str) -> None:
+        """A document of this language was opened: get ready what its suggestions need."""
+        ...
+
     def answer(self, shown: str | None) -> "Answer | None":
         """The engine's latest answer, of which `shown` is the text or its end where it is of one."""
         ...

@@ -205,6 +205,8 @@ class Session:
 
     def watch_edits(self, document: Document) -> None:
         """The document was opened."""
+        if (service := self._ready_service()) is not None:
+            service.opened(document.language_id or "")
         buffer = document.buffer
         buffer.watch = self.edits.opened(
             document.uri, document.language_id or "", lambda: buffer.lines

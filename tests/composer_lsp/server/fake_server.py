@@ -129,6 +129,9 @@ class FakeService:
             raise ServiceError("the engine refuses: mend it so")
         return Filled(text="1")
 
+    def opened(self, language_id: str) -> None:
+        report(f"opened {language_id}")
+
     def answer(self, shown: str | None) -> Answer | None:
         """As of an engine that ended with a mark."""
         if self._last is None:

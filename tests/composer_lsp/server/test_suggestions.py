@@ -85,6 +85,12 @@ async def test_why_a_suggestion_was_shown(client):
     assert f"--replay {saved}" in found["markdown"]
 
 
+async def test_the_service_hears_of_languages_before_the_first_keystroke(client, events):
+    await events.wait_for("warm up")
+    client.open(URI, "x", language_id="lua")
+    await events.wait_for("opened lua")
+
+
 async def test_why_nothing_was_shown(client):
     await suggest(client, "neverˇ")
     found = await client.command(EXPLAIN)

@@ -6,5 +6,5 @@ export default async function why(editor, { file, line, typed, expected, told })
   await editor.type(typed);
   await editor.waitForGhostText(new RegExp(expected));
   await editor.run("Composer: Why This Suggestion?");
-  await editor.page.locator(".view-lines").filter({ hasText: told }).first().waitFor();
+  await editor.page.locator(".view-lines").filter({ hasText: new RegExp(told.replaceAll(" ", "\\s")) }).first().waitFor();
 }
