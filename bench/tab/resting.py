@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support.lsp import AUTOMATIC, LspClient
+from tests.support.lsp import LspClient
 
 _LIMIT_S = 600.0
 """For a prompt of two thousand tokens."""
@@ -26,30 +26,21 @@ async def prepare(lsp: LspClient, uri: str, position: JsonObject) -> float:
     """
     here = {"uri": uri, "range": {"start": position, "end": position}}
     started = time.perf_counter()
-    await _answered(
-        lsp, "workspace/executeCommand", {"command": "composer.prepare", "arguments": [here]}
-    )
+    params = {"command": "composer.prepare", "arguments": [here]}
+    await answered(lsp, lsp.begin("workspace/executeCommand", params))
     return 1000 * (time.perf_counter() - started)
 
 
 async def suggested(lsp: LspClient, uri: str, position: JsonObject) -> Rested:
     """What is shown there unasked. Raises: LspError."""
     started = time.perf_counter()
-    result = await _answered(
-        lsp,
-        "textDocument/inlineCompletion",
-        {
-            "textDocument": {"uri": uri},
-            "position": position,
-            "context": {"triggerKind": AUTOMATIC},
-        },
-    )
+    result = await answered(lsp, lsp.begin_inline_completion(uri, position))
     items: list[JsonObject] = result["items"] if result else []
     return Rested(items=items, ms=1000 * (time.perf_counter() - started))
 
 
-async def _answered(lsp: LspClient, method: str, params: JsonObject) -> Any:
-    sent = lsp.begin(method, params)
+async def answered(lsp: LspClient, sent: int) -> Any:
+    """The result of a request that was begun. Raises: LspError."""
     await lsp.wait_for(
         lambda message: message.get("id") == sent and "method" not in message, limit_s=_LIMIT_S
     )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import islice
 
 from composer_index.languages import LANGUAGES, Language
@@ -19,6 +20,10 @@ _MAX_ERRORS = 64
 """Counted; beyond them nothing is told apart."""
 _MAX_TRIES = 8
 """Each takes a millisecond or two."""
+_LONG_END = re.compile(r"\"{3}|'{3}|\*/")
+"""Of a text that goes over lines, or its beginning."""
+_NEAR_CHARS = 800
+"""Behind it, by which is told which of them it is."""
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
@@ -42,9 +47,22 @@ class ParsedWith:
         if self._language is None:
             return None
         if answer not in self._known:
-            text = self._around.before + answer + self._around.after
+            text = self._before + answer + self._around.after
             self._known[answer] = _num_errors(self._language, text)
         return self._known[answer]
+
+    @cached_property
+    def _before(self) -> str:
+        """The text before the cursor, from where most of it parses: it may begin inside a string or a
+        comment, and then nothing behind is what it seems."""
+        before = self._around.before
+        end = _LONG_END.search(before)
+        if end is None or self._language is None:
+            return before
+        behind = before[end.end() :]
+        near = (before[: end.end() + _NEAR_CHARS], behind[:_NEAR_CHARS])
+        errors = [_num_errors(self._language, text) or 0 for text in near]
+        return behind if errors[1] < errors[0] else before
 
     def longest_as_good(self, answer: str) -> str:
         """The answer, or its longest beginning with which there are no more errors than without it, of

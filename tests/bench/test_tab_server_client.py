@@ -49,6 +49,9 @@ class Server:
             self.give(0, None)
         return request
 
+    async def wait_for(self, matches: Callable[[JsonObject], bool], *, limit_s: float) -> None:
+        await asyncio.wait([self._answers[each] for each in self._answers if matches({"id": each})])
+
     async def answer(self, request: int) -> Any:
         return await self._answers[request]
 

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from bench.engines import real_engine
-from bench.tab.resting import prepare
+from bench.tab.resting import answered, prepare
 from bench.tab.typing.client import Tokens
 from bench.tab.typing.texts import Typed, beside, language_of
 from tests.support.lsp import Drawn, LspClient, LspError, apply_item, start_server
@@ -118,7 +118,7 @@ class ServerClient:
 
     async def _take(self, request: int, before: str) -> None:
         try:
-            result = await self._lsp.answer(request)
+            result = await answered(self._lsp, request)
         except LspError:  # Cancelled.
             return
         if request != self._request:

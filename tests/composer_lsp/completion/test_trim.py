@@ -2,6 +2,7 @@
 
 import pytest
 
+from composer_lsp.completion.parsing import ParsedWith
 from composer_lsp.completion.surroundings import Surroundings
 from composer_lsp.completion.templates import ALL_SENTINELS
 from composer_lsp.completion.trim import Trimmer
@@ -596,3 +597,16 @@ def test_stream_is_ended_early(before: str, answer: str) -> None:
 @pytest.mark.parametrize("text", ["x = f(ˇ)\n", "def f():\n    ˇ\n", "x = [1, ˇ"])
 def test_nothing_is_left_of_what_parses_nowhere(text: str) -> None:
     assert trimmed(drawn(text), "?? ! ??") is None
+
+
+def test_a_docstring_that_the_near_text_begins_in_is_read_as_one() -> None:
+    method = 'def {}(self):\n        """Tells what `it` is."""\n        return self.it\n\n    '
+    head = 'class A:\n    def f(self):\n        """' + "Long words.\n        " * 60 + '"""\n\n    '
+    methods = "".join(method.format(f"f{number}") for number in range(49))
+    document = drawn(f"{head}{methods}def last(self):\n        ˇ\n\n    def after(self): ...\n")
+    begun = document.text[document.offset - 4000 : document.offset]
+    assert begun.index("Long words") < begun.index('"""')
+    around = Surroundings.of(
+        document.text, document.offset, language_id="python", num_indent_spaces=None
+    )
+    assert ParsedWith(around).num_errors("return self.it") == 0
