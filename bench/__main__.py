@@ -1,10 +1,10 @@
 """`make bench`: what Composer costs and how fast it answers, beside named peers in the same run.
 
-    python -m bench [start-up] [keystroke] [index] [agent] [kernels] [ghost-text] [load]
+    python -m bench [start-up] [keystroke] [stages] [index] [agent] [kernels] [ghost-text] [load]
                     [cancel]                                                    (default: all)
 
-Needs the model qwen2.5-coder-0.5b for all but the first five, and fetches Django's sources for the
-third and the fourth. `index-large`, `decoder` and `edits` take ten minutes each and only run when they
+Needs the model qwen2.5-coder-0.5b for all but the first six, and fetches Django's sources for
+`index` and `agent`. `index-large`, `decoder` and `edits` take ten minutes each and only run when they
 are named; `decoder` needs transformers and smollm2-135m too. Every table is printed with the machine; quote
 ratios, not seconds.
 """
@@ -21,6 +21,7 @@ from bench import (
     index_large,
     index_speed,
     keystroke,
+    stages,
     start_up,
 )
 from bench.measure import print_machine
@@ -42,6 +43,7 @@ async def _run_decoder() -> None:
 PARTS: dict[str, Callable[[], Awaitable[None]]] = {
     "start-up": start_up.run,
     "keystroke": keystroke.run,
+    "stages": stages.run,
     "index": index_speed.run,
     "agent": agent_overhead.run,
     "kernels": _run_kernels,

@@ -45,6 +45,8 @@ class TabSettings(RoleSettings):
     """Have the engine read a long prompt, other files' text included, while you rest at a place, so that the next keystroke need not wait for it. Off: it reads when you type, and other files' text is left out where that takes too long."""
     min_score: float = 0.45
     """How likely a suggestion has to be the wanted one to be shown unasked, from 0 to 1, by what the model said of its tokens. 0 shows all. Only the engine on this machine tells."""
+    auto_import: bool = True
+    """After a suggestion is accepted, import what it uses and one file of the workspace defines. Python, JavaScript and TypeScript."""
     debounce_ms: int = 20
     """Shortest wait after a keystroke, in milliseconds; it grows with fast typing to at most ten times this. Explicit requests never wait."""
     disabled_languages: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ only from then on; and a prompt that is not computed yet is asked for in short u
 
 import asyncio
 import logging
+import math
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -91,6 +92,14 @@ class _Document:
     short: PromptWindow = field(default_factory=PromptWindow)
     latest: "_Latest | None" = None
     work: "asyncio.Task[None] | None" = None
+    preparing: FimPrompt | None = None
+    """What the engine computes now."""
+    served_at: float = -math.inf
+    """The latest time that the user was at a place whose prompt was seen to."""
+
+    @property
+    def is_working(self) -> bool:
+        return self.work is not None and not self.work.done()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,16 +155,23 @@ class ContextKeeper:
         self._speed.observe(timings)
         document = self._document(request.document.uri)
         document.computed.append(prompt)
-        if document.work is None or document.work.done():
+        if not document.is_working:
             self._start(document, self._rest_s)
 
     async def rest(self, request: CompletionRequest, window: FimPrompt, path: str) -> None:
-        """The user rests at a place: returns when its prompt is computed, or the user went on to another
-        document."""
+        """The user rests at a place: returns when its prompt is computed, or the user went elsewhere."""
         document = self._document(request.document.uri)
-        self._note(document, request, window, path)
-        await _ended(document.work)
-        await _ended(self._start(document, 0.0))
+        latest = self._note(document, request, window, path)
+        if document.is_working and _is_elsewhere(latest, document.preparing):
+            _cancel(document.work)
+            await _ended(document.work)
+        while document.served_at < latest.at:
+            work = document.work
+            if work is None or work.done():
+                work = self._start(document, 0.0)
+            await _ended(work)
+            if work.cancelled():
+                return
 
     def forget(self, uri: str) -> None:
         """The document was closed."""
@@ -177,9 +193,10 @@ class ContextKeeper:
 
     def _note(
         self, document: _Document, request: CompletionRequest, window: FimPrompt, path: str
-    ) -> None:
+    ) -> "_Latest":
         at = asyncio.get_running_loop().time()
         document.latest = _Latest(request=request, window=window, path=path, at=at)
+        return document.latest
 
     def _start(self, document: _Document, rest_s: float) -> "asyncio.Task[None]":
         # One document is worked at: the one that the user is in.
@@ -190,19 +207,23 @@ class ContextKeeper:
         return document.work
 
     async def _work(self, document: _Document, rest_s: float) -> None:
+        latest = await _when_resting(document, rest_s)
         try:
-            latest = await _when_resting(document, rest_s)
             context = await self._selected(document, latest)
             language_id = latest.request.document.language_id
             prompt = _extended(latest.window, context, latest.path, language_id)
             if not self._is_quick(num_new_tokens(prompt, document.computed)):
                 if not self._settings().tab.prepare_ahead:
                     return
+                document.preparing = prompt
                 self._speed.observe(await self._prepare(prompt))
                 document.computed.append(prompt)
             document.context = context
         except TabEngineError as error:
             logger.info("no prompt was computed ahead: %s", error)
+        finally:
+            document.preparing = None
+            document.served_at = latest.at
 
     def _is_quick(self, num_tokens: int) -> bool:
         """Whether the next keystroke may read so many tokens."""
@@ -284,6 +305,15 @@ def _extended(
     return replace(
         window, path=path_end(path), context=context, line_comment=line_comment(language_id)
     )
+
+
+def _is_elsewhere(latest: _Latest, preparing: FimPrompt | None) -> bool:
+    """Whether what the engine computes is of no use there: another place's window."""
+    if preparing is None:
+        return False
+    language_id = latest.request.document.language_id
+    prompt = _extended(latest.window, preparing.context, latest.path, language_id)
+    return num_new_tokens(prompt, (preparing,)) > num_new_tokens(latest.window, ()) // 2
 
 
 async def _when_resting(document: _Document, rest_s: float) -> _Latest:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from composer_lsp.completion.brackets import is_balanced, num_unmatched
@@ -269,9 +270,11 @@ def _is_significant(line: str) -> bool:
     return _num_letters(line) >= _SIGNIFICANT_CHARS
 
 
+@lru_cache(maxsize=1024)
 def _num_letters(line: str) -> int:
     return sum(char.isalnum() for char in line)
 
 
+@lru_cache(maxsize=1024)
 def _squeezed(line: str) -> str:
     return "".join(line.split())

@@ -47,3 +47,7 @@ class Suggestion:
     tokens: Mapping[str, int] = field(default_factory=dict[str, int])
     """What the engine says it did: `num_cached_tokens` and `num_prefill_tokens` of the prompt, and
     `num_decoded_tokens`. Empty where it says nothing, as when its answer was cut short."""
+
+    @property
+    def is_from_memory(self) -> bool:
+        return set(self.timings) == {"total"}

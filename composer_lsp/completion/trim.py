@@ -91,6 +91,9 @@ class Trimmer:
 
     def feed(self, chunk: str) -> bool:
         """Take more of the answer; True when what follows would be cut anyway."""
+        if not self._raw:
+            # While the engine goes on: nothing of it is left to be done when it has ended.
+            self._parsed.num_errors("")
         self._raw += chunk
         if may_become_head(self._raw, self._around):
             return False

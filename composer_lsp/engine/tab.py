@@ -55,8 +55,8 @@ async def stream_completion(
     sampling: dict[str, Any] = {"model": model, "temperature": 0, "stop": list(stop)[:_MAX_STOPS]}
     if forcing is Forcing.GRAMMAR:  # Hosted servers may refuse to.
         sampling |= {"logprobs": 1}
-        if prompt.prediction:
-            sampling |= {"prediction": {"type": "content", "content": prompt.prediction}}
+    if prompt.prediction and forcing is not Forcing.UNKNOWN:
+        sampling |= {"prediction": {"type": "content", "content": prompt.prediction}}
     if seed is not None:
         sampling |= {"temperature": _TEMPERATURE, "seed": seed}
     windows = list(narrowed(prompt))

@@ -33,9 +33,7 @@ def caused(situation: Situation) -> Iterator[Proposal]:
             continue
         content = lines[row].rstrip("\r\n")
         named = set(_WORD.findall(diagnostic.message)) & changed
-        if not named & set(_WORD.findall(content)) and not named:
-            continue
-        if not content.strip() or len(content) > _MAX_LINE_CHARS:
+        if not named or not content.strip() or len(content) > _MAX_LINE_CHARS:
             continue
         indent = len(content) - len(content.lstrip())
         start = sum(map(len, lines[:row])) + indent

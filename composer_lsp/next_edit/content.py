@@ -17,8 +17,8 @@ from composer_lsp.completion.surroundings import Surroundings
 from composer_lsp.completion.templates import FimPrompt
 from composer_lsp.next_edit.proposal import Gap, Proposal, source_of
 
-_CHARS_BEFORE = 800
-_CHARS_AFTER = 240
+_CHARS_BEFORE = 1600
+_CHARS_AFTER = 400
 _NEAR_CHARS = 4000
 _MAX_ARGUMENT_TOKENS = 24
 _MAX_LINE_TOKENS = 96
@@ -29,14 +29,14 @@ _OPENING, _CLOSING = "([{", ")]}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class Filled:
     text: str
     tokens: tuple[tuple[str, float], ...] = ()
     """With their log-probabilities; empty where the engine does not tell."""
 
 
 class Writer(Protocol):
-    async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Answer:
+    async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Filled:
         """What stands between two texts."""
         ...
 
@@ -105,9 +105,9 @@ def argument(text: str, language_id: str) -> str:
     return line.strip() if depth == 0 else ""
 
 
-def _is_guess(text: str, answer: Answer) -> bool:
+def _is_guess(text: str, answer: Filled) -> bool:
     """Whether the model doubts what was kept of its answer."""
-    features = judge.features_of(text, answer.tokens, is_cut=False)
+    features = judge.features_of(text, answer.tokens, is_cut=False, after="")
     return features is not None and features.mean_logprob < _MIN_MEAN_LOGPROB
 
 

@@ -113,7 +113,10 @@ def _found(situation: Situation) -> list[_Found]:
         )
     newest = max((edit.order for edit in situation.edits), default=0)
     own = max((edit.order for edit in situation.edits if edit.uri == document.uri), default=0)
-    found.append(_Found(order=own, here=_near([*repeated(situation)], situation, is_sorted=True)))
+    # Calls have arguments of their own: what one was given is not given to the others.
+    calls = {each.line for one in found for each in one.here if each.kind == "argument"}
+    again = [each for each in repeated(situation) if each.line not in calls]
+    found.append(_Found(order=own, here=again))
     found.append(_Found(order=own, here=_near([*imports(situation)], situation)))
     found.append(_Found(order=newest, here=_near([*caused(situation)], situation)))
     return sorted(found, key=lambda one: -one.order)
@@ -140,12 +143,8 @@ def _order(situation: Situation, pair: Sequence[str]) -> int:
     )
 
 
-def _near(
-    proposals: Sequence[Proposal], situation: Situation, *, is_sorted: bool = False
-) -> Sequence[Proposal]:
+def _near(proposals: Sequence[Proposal], situation: Situation) -> Sequence[Proposal]:
     """The nearest below the cursor first, then from the top."""
-    if is_sorted:
-        return proposals
     row = line_of(situation.document.text, situation.offset)
 
     def distance(proposal: Proposal) -> tuple[bool, int]:

@@ -5,17 +5,19 @@ Only `imports.import_engine_service` imports this module.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import replace
 
 from composer_inference.endpoint import EndpointError
+from composer_lsp.completion.answer import Answer
 from composer_lsp.completion.completer import Completer
 from composer_lsp.completion.context import ContextKeeper
 from composer_lsp.completion.generation import prompt_path
+from composer_lsp.completion.parsing import load_grammar
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.completion.speed import Speed, unread_prompt
-from composer_lsp.completion.tab_engine import TabChunk, TabEngine
+from composer_lsp.completion.tab_engine import TabChunk, TabEngine, TabEngineError
 from composer_lsp.completion.templates import FimPrompt, UnknownTemplateError
 from composer_lsp.config import Settings, TabSettings
 from composer_lsp.engine.client import local_client
@@ -28,7 +30,7 @@ from composer_lsp.engine.errors import (
 from composer_lsp.engine.launcher import Launcher
 from composer_lsp.engine.local import load_model
 from composer_lsp.engine.select import ConfiguredTabEngine
-from composer_lsp.next_edit.content import Answer
+from composer_lsp.next_edit.content import Filled
 from composer_lsp.server.models import AUTO, recommended_model, smaller_model
 from composer_lsp.server.other_files import OtherFiles
 from composer_lsp.server.service import (
@@ -54,8 +56,8 @@ class EngineService:
         self._pace = TabPace(self._speed, host.on_note, smaller_model)
         self._model: str | None = None
         self._context = ContextKeeper(
-            sources=OtherFiles(host.index, host.documents, host.roots, host.edits),
-            prepare=self._engine.prepare,
+            sources=OtherFiles(host.index, host.documents, host.roots, host.edits, host.copies),
+            prepare=self._read_ahead,
             speed=self._speed,
             settings=self._settings,
         )
@@ -65,10 +67,14 @@ class EngineService:
             roots=host.roots,
             context=self._context,
         )
+        self._loaded: dict[str, asyncio.Task[None]] = {}
+        """Grammars that were asked for."""
         self._answering = _answering(host.settings().tab)
         self._getting_ready: asyncio.Task[None] | None = None
 
     async def warm_up(self) -> None:
+        for document in self._host.documents().recent:
+            self.opened(document.language_id or "")
         if self._tab().enabled:
             with _told_to_users(self._tab()):
                 await self._get_ready()
@@ -90,7 +96,7 @@ class EngineService:
             await self._context.rest(request, window, prompt_path(request))
             return True
 
-    async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Answer:
+    async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Filled:
         text, tokens = "", list[tuple[str, float]]()
         with _told_to_users(self._tab()):
             chunks = self._watched.complete(prompt, max_tokens=max_tokens, stop=stop, invoked=False)
@@ -98,7 +104,16 @@ class EngineService:
                 async for chunk in chunks:
                     text += chunk.text
                     tokens += chunk.tokens
-        return Answer(text=text, tokens=tuple(tokens))
+        return Filled(text=text, tokens=tuple(tokens))
+
+    def opened(self, language_id: str) -> None:
+        if language_id not in self._loaded:
+            self._loaded[language_id] = asyncio.create_task(
+                asyncio.to_thread(load_grammar, language_id)
+            )
+
+    def answer(self, shown: str | None) -> Answer | None:
+        return self._completer.answers.latest(shown)
 
     def forget(self, uri: str) -> None:
         self._completer.close_document(uri)
@@ -138,6 +153,14 @@ class EngineService:
         self._completer.forget_suggestions()
         self._context.forget_computed()
         self._start_getting_ready()
+
+    async def _read_ahead(self, prompt: FimPrompt) -> Mapping[str, float]:
+        """Raises: TabEngineError."""
+        self._before_answer(False)
+        try:
+            return await self._engine.prepare(prompt)
+        except (EndpointError, UnknownTemplateError) as error:
+            raise TabEngineError(str(error)) from error
 
     def _before_answer(self, invoked: bool) -> None:
         # The request that starts the engine may be cancelled by the next keystroke, and the engine
@@ -184,7 +207,10 @@ class EngineService:
         self._host.on_model(self._model)
         self._host.on_condition("ready", "")
         if self._speed.tokens_per_s is None:
-            self._speed.observe(await self._engine.prepare(unread_prompt()))
+            try:
+                self._speed.observe(await self._read_ahead(unread_prompt()))
+            except TabEngineError as error:
+                logger.info("the engine's speed was not measured: %s", error)
 
 
 class _WatchedEngine:

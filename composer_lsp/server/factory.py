@@ -16,6 +16,7 @@ from composer_lsp.server.features import (
     inline_completion,
     life_cycle,
     next_edit,
+    suggestions,
     workspace,
 )
 from composer_lsp.server.imports import import_engine_service
@@ -36,6 +37,7 @@ _FEATURES = (
     inline_completion,
     life_cycle,
     next_edit,
+    suggestions,
     workspace,
 )
 

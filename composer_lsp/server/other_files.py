@@ -1,5 +1,5 @@
 """What there is to say to a place in a document: by the index, by the open documents, and by what the
-user edited of late."""
+user edited and copied of late."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,9 +9,10 @@ from urllib.parse import unquote
 
 from composer_index.ignores import HiddenFiles
 from composer_lsp.completion.alike import most_alike, names_near
+from composer_lsp.completion.copies import Copies
 from composer_lsp.completion.edit_history import Edit, EditHistory
 from composer_lsp.completion.filters import document_path, why_withheld
-from composer_lsp.completion.request import CompletionRequest
+from composer_lsp.completion.request import CompletionRequest, DocumentSnapshot
 from composer_lsp.completion.selection import Candidate
 from composer_lsp.index.client import WorkerError
 from composer_lsp.index.service import IndexService
@@ -25,6 +26,7 @@ _WORTH = {"import": 0.9, "sibling": 0.5, "test": 0.5, "edited together": 0.4}
 _ALIKE_WORTH = 0.7
 _OPEN_WORTH = 0.8
 """Times the share of the place's names."""
+_COPY_WORTH = 0.75
 _EDIT_WORTH = 0.6
 _STEP = 0.04
 """Less for each piece that comes later in its list."""
@@ -50,12 +52,14 @@ class OtherFiles:
         documents: Callable[[], DocumentStore],
         roots: Callable[[], Sequence[str]],
         edits: EditHistory,
+        copies: Copies,
     ) -> None:
         """`index`: None while it is turned off. `roots`: the workspace folders' paths."""
         self._index = index
         self._documents = documents
         self._roots = roots
         self._edits = edits
+        self._copies = copies
         self._hidden = HiddenFiles()
 
     async def gather(self, request: CompletionRequest) -> Sequence[Candidate] | None:
@@ -68,7 +72,7 @@ class OtherFiles:
             except WorkerError as error:
                 logger.info("nothing of other files: %s", error)
                 return None
-        return [*found, *self._open(request), *self._edited(request)]
+        return [*found, *self._open(request), *self._edited(request), *self._copied(request)]
 
     def repository_of(self, path: str) -> str:
         root = self._root_of(path)
@@ -136,6 +140,25 @@ class OtherFiles:
                 worth=_EDIT_WORTH - _STEP * rank,
                 is_volatile=True,
             )
+
+    def _copied(self, request: CompletionRequest) -> Iterator[Candidate]:
+        own = unquote(request.document.uri)
+        line = request.document.text.count("\n", 0, request.offset) + 1
+        for rank, copy in enumerate(self._copies.recent()):
+            origin = DocumentSnapshot(
+                uri=copy.uri, version=0, text="", language_id=copy.language_id
+            )
+            if why_withheld(origin, self._hidden) is not None:
+                continue
+            candidate = Candidate(
+                path=self._shown_path(document_path(copy.uri) or ""),
+                text=copy.text,
+                first_line=copy.first_line,
+                worth=_COPY_WORTH - _STEP * rank,
+                is_volatile=True,
+            )
+            if unquote(copy.uri) != own or not _is_near(candidate, line):
+                yield candidate
 
     def _shown_path(self, path: str) -> str:
         """Relative to its folder's root."""

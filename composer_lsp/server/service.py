@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from composer_lsp.completion.copies import Copies
 from composer_lsp.completion.edit_history import EditHistory
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.config import Settings
@@ -13,8 +14,9 @@ from composer_lsp.server.documents import DocumentStore
 from composer_lsp.server.status import Condition
 
 if TYPE_CHECKING:
+    from composer_lsp.completion.answer import Answer
     from composer_lsp.completion.templates import FimPrompt
-    from composer_lsp.next_edit.content import Answer
+    from composer_lsp.next_edit.content import Filled
 
 
 class ServiceError(Exception):
@@ -68,11 +70,19 @@ class CompletionService(Protocol):
 
     async def infill(
         self, prompt: "FimPrompt", *, max_tokens: int, stop: Sequence[str]
-    ) -> "Answer":
+    ) -> "Filled":
         """What the model puts between two texts, its likeliest answer.
 
         Raises: ServiceError.
         """
+        ...
+
+    def opened(self, language_id: str) -> None:
+        """A document of this language was opened: get ready what its suggestions need."""
+        ...
+
+    def answer(self, shown: str | None) -> "Answer | None":
+        """The engine's latest answer, of which `shown` is the text or its end where it is of one."""
         ...
 
     def forget(self, uri: str) -> None:
@@ -100,6 +110,7 @@ class ServiceHost:
     """The window's index, None while it is turned off."""
     documents: Callable[[], DocumentStore]
     edits: EditHistory
+    copies: Copies
     on_condition: Callable[[Condition, str], None]
     """Tell the state of the engine, with a message ("" for the usual one)."""
     on_note: Callable[[str], None]

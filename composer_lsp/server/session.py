@@ -12,12 +12,14 @@ from urllib.parse import unquote
 
 from lsprotocol.types import WorkspaceFolder
 
+from composer_lsp.completion.copies import Copies
 from composer_lsp.completion.edit_history import EditHistory
 from composer_lsp.completion.request import CompletionRequest, DocumentSnapshot, Suggestion
 from composer_lsp.config import Settings
 from composer_lsp.index.service import IndexService
 from composer_lsp.server.agent.diagnostics import Diagnostics
 from composer_lsp.server.agent.usable import UsableDocuments
+from composer_lsp.server.auto_imports import AutoImports
 from composer_lsp.server.conditions import Conditions
 from composer_lsp.server.configuration import Configuration, Layer
 from composer_lsp.server.documents import Document, DocumentStore
@@ -33,14 +35,16 @@ from composer_lsp.server.service import (
     ServiceFactory,
     ServiceHost,
 )
+from composer_lsp.server.shown import Shown
 from composer_lsp.server.status import StatusBoard
 from composer_lsp.server.switches import Switches
 from composer_lsp.server.window_index import WindowIndex, local_path
 
 if TYPE_CHECKING:
     from composer_index.ignores import HiddenFiles
+    from composer_lsp.completion.answer import Answer
     from composer_lsp.completion.templates import FimPrompt
-    from composer_lsp.next_edit.content import Answer
+    from composer_lsp.next_edit.content import Filled
     from composer_lsp.server.agent.runs import Runs
 
 logger = logging.getLogger(__name__)
@@ -70,6 +74,7 @@ class Session:
         self._agent: asyncio.Task[Runs] | None = None
         self.diagnostics = Diagnostics()
         self.may_show = _Visible()
+        self.copies = Copies()
         self.edits = EditHistory(self.may_show)
         self.usable_documents = UsableDocuments(
             self.index.index_roots, lambda: self.settings.index.include_secret
@@ -77,6 +82,12 @@ class Session:
         self.next_edits = NextEdits(self)
         self.last_suggestion: Suggestion | None = None
         """The last one that was given to the client."""
+        self.on_screen: str | None = None
+        """The text of the first suggestion that the client was given last; None: it was given none."""
+        self.shown = Shown()
+        self._auto_imports = AutoImports(
+            editor, settings=lambda: self.settings, documents=documents, index=self.index.service
+        )
         self._background: set[asyncio.Task[None]] = set()
 
     @property
@@ -164,9 +175,20 @@ class Session:
         document = self._documents().find(request.document.uri)
         if document is None or document.version != request.document.version:
             raise SupersededError
+        self.on_screen = result[0].text if result else None
         if result:
             self.last_suggestion = result[0]
         return result
+
+    def accepted(self, id: str) -> None:
+        """The user took a suggestion to its end. Raises: UnknownSuggestionError."""
+        self.run_in_background(self._auto_imports.add(self.shown.accept(id)))
+
+    @property
+    def last_answer(self) -> "Answer | None":
+        """What the engine said last, or what is on the screen where the memory had it."""
+        service = self._ready_service()
+        return service.answer(self.on_screen) if service else None
 
     def end_suggesting(self, uri: str) -> None:
         """The document changed or closed: what runs for it has no use any more."""
@@ -175,13 +197,16 @@ class Session:
 
     async def infill(
         self, prompt: "FimPrompt", *, max_tokens: int, stop: Sequence[str]
-    ) -> "Answer":
+    ) -> "Filled":
         """What the model puts between two texts. Raises: ServiceError."""
-        service = await self._get_service()
-        return await service.infill(prompt, max_tokens=max_tokens, stop=stop)
+        with self.board.thinking():
+            service = await self._get_service()
+            return await service.infill(prompt, max_tokens=max_tokens, stop=stop)
 
     def watch_edits(self, document: Document) -> None:
         """The document was opened."""
+        if (service := self._ready_service()) is not None:
+            service.opened(document.language_id or "")
         buffer = document.buffer
         buffer.watch = self.edits.opened(
             document.uri, document.language_id or "", lambda: buffer.lines
@@ -248,6 +273,7 @@ class Session:
             index=self.code_index,
             documents=self._documents,
             edits=self.edits,
+            copies=self.copies,
             on_condition=self._conditions.on_condition,
             on_note=self.board.set_note,
             on_model=self.board.set_model,

@@ -1,13 +1,16 @@
 """workspace/executeCommand: what a user can ask of Composer from any editor."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
+from composer_lsp.completion.copies import Copy
 from composer_lsp.completion.request import CompletionRequest
-from composer_lsp.server.agent.arguments import flag, read_options
+from composer_lsp.server.agent.arguments import flag, read_options, selected_lines
+from composer_lsp.server.documents import Document
+from composer_lsp.server.features.suggestions import counts
 from composer_lsp.server.logs import log_path
 from composer_lsp.server.model_fetch import ModelFetchError
 from composer_lsp.server.server import ComposerServer
@@ -24,6 +27,7 @@ def register(server: ComposerServer) -> None:
     commands: dict[str, Callable[..., Any]] = {
         "composer.status": status,
         "composer.prepare": prepare,
+        "composer.copied": copied,
         "composer.snooze": snooze,
         "composer.toggle": toggle,
         "composer.restartEngine": restart_engine,
@@ -36,14 +40,16 @@ def register(server: ComposerServer) -> None:
 
 async def status(ls: ComposerServer, *arguments: Any) -> JsonObject:
     """What `composer/status` says, for clients that ask instead of listening, and where the last
-    suggestion's time went: milliseconds of each stage, and numbers of tokens; and what became of the
-    next edits of this window. Arguments: optionally
+    suggestion's time went: milliseconds of each stage, and numbers of tokens; how many suggestions of this
+    window were shown and accepted, and what became of its next edits. Arguments: optionally
     `{"agent": true}`, for what the agent does and has."""
     status = ls.session.board.current.as_json()
     if (last := ls.session.last_suggestion) is not None:
         timings = {name: round(ms, 1) for name, ms in last.timings.items()}
         status["lastCompletion"] = timings | dict(last.tokens)
-    status["nextEdits"] = dict(ls.session.next_edits.counts)
+    if any(ls.session.next_edits.counts.values()):
+        status["nextEdits"] = dict(ls.session.next_edits.counts)
+    status["suggestions"] = counts(ls)
     options: Any = arguments[0] if arguments and arguments[0] is not None else {}
     if not isinstance(options, Mapping):
         raise JsonRpcInvalidParams(f"composer.status takes an object, not {options!r}")
@@ -59,16 +65,30 @@ async def prepare(ls: ComposerServer, *arguments: Any) -> JsonObject:
     """The user opened a document or rests in it: what the next keystroke's suggestion needs is computed
     in the background, other files' text included. Arguments: `{"uri", "range"}`, at whose end the cursor
     is. Answered when that is done, with `{"prepared": false}` where there are no suggestions."""
-    options = read_options("composer.prepare", arguments, 0)
-    if options.uri is None or options.range is None:
-        raise JsonRpcInvalidParams(
-            'composer.prepare takes {"uri": …, "range": …}, where the cursor is'
-        )
-    document = ls.document(options.uri)
+    document, place = _place(ls, "composer.prepare", arguments)
     request = CompletionRequest(
-        document=document.snapshot(), offset=document.buffer.offset_at(options.range.end)
+        document=document.snapshot(), offset=document.buffer.offset_at(place.end)
     )
     return {"prepared": await ls.session.prepare(request)}
+
+
+def copied(ls: ComposerServer, *arguments: Any) -> JsonObject:
+    """The user copied a piece of an open document, which suggestions elsewhere may then take up.
+    Arguments: `{"uri", "range"}`. Answered with `{"kept": false}` where it is too short or too long."""
+    document, place = _place(ls, "composer.copied", arguments)
+    first_line, _, text = selected_lines(document, place)
+    copy = Copy(
+        uri=document.uri, language_id=document.language_id or "", first_line=first_line, text=text
+    )
+    return {"kept": ls.session.copies.add(copy)}
+
+
+def _place(ls: ComposerServer, name: str, arguments: Sequence[Any]) -> tuple[Document, types.Range]:
+    """Raises: JsonRpcInvalidParams."""
+    options = read_options(name, arguments, 0)
+    if options.uri is None or options.range is None:
+        raise JsonRpcInvalidParams(f'{name} takes {{"uri": …, "range": …}} of an open document')
+    return ls.document(options.uri), options.range
 
 
 def snooze(ls: ComposerServer, *arguments: Any) -> JsonObject:

@@ -12,6 +12,7 @@ from lsprotocol import types
 
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.server.documents import Document
+from composer_lsp.server.features.suggestions import ACCEPTED
 from composer_lsp.server.latest import SupersededError
 from composer_lsp.server.server import ComposerServer
 
@@ -52,12 +53,15 @@ async def completion(
             suggestions = ls.session.suggestions(request, task)
         except SupersededError:
             return None
-    items = [_item(document, request, suggestion) for suggestion in suggestions[:1]]
+    items = [
+        _item(document, request, suggestion, ls.session.shown.give(request, suggestion).id)
+        for suggestion in suggestions[:1]
+    ]
     return types.CompletionList(is_incomplete=True, items=items)
 
 
 def _item(
-    document: Document, request: CompletionRequest, suggestion: Suggestion
+    document: Document, request: CompletionRequest, suggestion: Suggestion, id: str
 ) -> types.CompletionItem:
     text = request.document.text
     # Clients match entries against the word before the cursor, so the entry has to begin with it.
@@ -81,4 +85,5 @@ def _item(
             ),
             new_text=new_text,
         ),
+        command=types.Command(title="Accepted", command=ACCEPTED, arguments=[id]),
     )

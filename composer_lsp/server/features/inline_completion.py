@@ -11,6 +11,7 @@ from lsprotocol import types
 
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.server.documents import Document
+from composer_lsp.server.features.suggestions import ACCEPTED
 from composer_lsp.server.latest import SupersededError
 from composer_lsp.server.server import ComposerServer
 
@@ -35,7 +36,11 @@ async def inline_completion(
         suggestions = await ls.session.suggest(selected.request)
     except SupersededError:
         return None
-    return types.InlineCompletionList(items=[*map(selected.item, suggestions)])
+    items = [
+        selected.item(suggestion, ls.session.shown.give(selected.request, suggestion).id)
+        for suggestion in suggestions
+    ]
+    return types.InlineCompletionList(items=items)
 
 
 class _Selected:
@@ -46,7 +51,7 @@ class _Selected:
         self._buffer = document.buffer
         self._text = ""
         cursor = self._buffer.offset_at(params.position)
-        self._start = self._end = cursor
+        self._start = self._end = self._cursor = cursor
         snapshot = document.snapshot()
         info = params.context.selected_completion_info
         if info is not None:
@@ -63,16 +68,30 @@ class _Selected:
             max_suggestions=_MAX_INVOKED if is_invoked else 1,
         )
 
-    def item(self, suggestion: Suggestion) -> types.InlineCompletionItem:
+    def item(self, suggestion: Suggestion, id: str) -> types.InlineCompletionItem:
         """The suggestion on the text as the client has it."""
         if not self._text:
-            return self._item(suggestion.text, suggestion.start, suggestion.end)
+            return self._item(suggestion.text, suggestion.start, suggestion.end, id)
         # Offsets after the entry's text moved by as much as it is longer than what it replaces.
         entry_end = self._start + len(self._text)
         kept = self._text[: max(0, suggestion.start - self._start)]
         end = self._end + max(0, suggestion.end - entry_end)
-        return self._item(kept + suggestion.text, self._start, end)
+        return self._item(kept + suggestion.text, self._start, end, id)
 
-    def _item(self, text: str, start: int, end: int) -> types.InlineCompletionItem:
+    def _item(self, text: str, start: int, end: int, id: str) -> types.InlineCompletionItem:
         span = types.Range(self._buffer.position_at(start), self._buffer.position_at(end))
-        return types.InlineCompletionItem(insert_text=text, range=span)
+        return types.InlineCompletionItem(
+            insert_text=text,
+            range=span,
+            filter_text=self._filter_text(text, start, end),
+            command=types.Command(title="Accepted", command=ACCEPTED, arguments=[id]),
+        )
+
+    def _filter_text(self, text: str, start: int, end: int) -> str | None:
+        """Clients show an item only where this begins with what it replaces before the cursor, and has
+        in it what it replaces after it; by default they take the item's own text."""
+        if start == end:
+            return None
+        document = self._buffer.text
+        before, after = document[start : self._cursor], document[self._cursor : end]
+        return before + text.removeprefix(before) + after

@@ -22,6 +22,7 @@ export function registerCommands(context: CommandContext): Disposable[] {
     "composer.snoozeSuggestions": (minutes) => snooze(context, minutes),
     "composer.toggleSuggestions": () => toggle(context, "global", "Suggestions"),
     "composer.toggleSuggestionsForLanguage": (language) => toggleLanguage(context, language),
+    "composer.whyThisSuggestion": () => explainSuggestion(context),
     "composer.getModel": () => forward(context, "composer.pullModel"),
     "composer.restartInferenceEngine": () => forward(context, "composer.restartEngine"),
     "composer.pauseIndexing": () => pauseIndexing(context),
@@ -71,6 +72,13 @@ async function pauseIndexing(context: CommandContext): Promise<void> {
   const result = await forward(context, "composer.index.pause");
   if (typeof result !== "object" || result === null || !("paused" in result)) return;
   window.setStatusBarMessage(`Composer: indexing ${result.paused === true ? "is paused" : "goes on"}.`, MESSAGE_MS);
+}
+
+async function explainSuggestion(context: CommandContext): Promise<void> {
+  const result = await forward(context, "composer.explainSuggestion");
+  if (typeof result !== "object" || result === null || !("markdown" in result)) return;
+  const document = await workspace.openTextDocument({ language: "markdown", content: String(result.markdown) });
+  await window.showTextDocument(document, { preview: true });
 }
 
 async function showEngineLog(context: CommandContext): Promise<void> {

@@ -193,6 +193,32 @@ async def test_another_document_ends_what_is_computed_for_the_last_one() -> None
     assert (fake.num_cancelled, len(fake.prepared)) == (1, 2)
 
 
+async def test_another_place_ends_what_is_computed_for_the_last_one() -> None:
+    fake = Fake()
+    fake.gate.clear()
+    context = keeper(fake, measured())
+    other = LONG.replace("value", "other")
+    first = asyncio.ensure_future(rest(context, request_at(f"{LONG}ˇ{other}")))
+    await asyncio.wait_for(fake.started.wait(), LIMIT_S)
+    second = asyncio.ensure_future(rest(context, request_at(f"{LONG}{other}ˇ")))
+    await first
+    fake.gate.set()
+    await second
+    assert (fake.num_cancelled, len(fake.prepared)) == (1, 2)
+
+
+async def test_rests_beside_each_other_are_seen_to_once() -> None:
+    fake = Fake(PIECE)
+    fake.gate.clear()
+    context = keeper(fake, measured())
+    request = request_at(LONG + "x = ˇ\n")
+    rests = [asyncio.ensure_future(rest(context, request)) for _ in range(3)]
+    await asyncio.wait_for(fake.started.wait(), LIMIT_S)
+    fake.gate.set()
+    await asyncio.gather(*rests)
+    assert (fake.num_cancelled, len(fake.prepared)) == (0, 1)
+
+
 async def test_closing_a_document_ends_its_work() -> None:
     fake = Fake()
     fake.gate.clear()

@@ -39,12 +39,13 @@ async def ask(
     *,
     fim_template: str = "auto",
     seed: int | None = None,
+    prediction: str = "",
 ) -> str:
     async with on_port(server) as url:
         client = remote_client(RoleSettings(url=url), "tab")
         chunks = stream_completion(
             client,
-            FimPrompt(prefix=prefix, suffix=""),
+            FimPrompt(prefix=prefix, suffix="", prediction=prediction),
             model="qwen",
             fim_template=fim_template,
             forcing=forcing,
@@ -65,6 +66,23 @@ async def test_answer_is_held_to_its_beginning() -> None:
     assert seen.body["prompt"].endswith("<|fim_middle|>x =")
     assert seen.body["grammar"] == 'root ::= " fo" [^\\x00]*'
     assert seen.body["max_tokens"] >= 8
+
+
+@pytest.mark.parametrize(
+    ("forcing", "sent"),
+    [
+        (Forcing.GRAMMAR, {"type": "content", "content": "y = 1"}),
+        (Forcing.NONE, {"type": "content", "content": "y = 1"}),
+        (Forcing.UNKNOWN, None),
+    ],
+)
+async def test_engines_of_ours_are_told_what_the_answer_repeats(
+    forcing: Forcing, sent: object
+) -> None:
+    server = FakeServer(tokens((" y", -0.1)))
+    await ask(server, "", forcing, prediction="y = 1")
+    await ask(server, "", forcing)
+    assert [seen.body.get("prediction") for seen in server.seen] == [sent, None]
 
 
 async def test_likely_word_in_two_tokens_is_taken() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from composer_lsp.completion.edit_history import EditHistory
 from composer_lsp.completion.request import DocumentSnapshot
 from composer_lsp.completion.templates import FimPrompt
-from composer_lsp.next_edit.content import Answer
+from composer_lsp.next_edit.content import Filled
 from composer_lsp.next_edit.finder import next_edit
 from composer_lsp.next_edit.proposal import Diagnostic, Proposal, Situation
 from composer_lsp.server.documents import TextBuffer
@@ -22,10 +22,10 @@ class Model:
 
     def __init__(self, text: str = "", logprob: float | None = None) -> None:
         tokens = () if logprob is None else ((text, logprob),)
-        self.answer = Answer(text=text, tokens=tokens)
+        self.answer = Filled(text=text, tokens=tokens)
         self.prompts: list[FimPrompt] = []
 
-    async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Answer:
+    async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Filled:
         self.prompts.append(prompt)
         return self.answer
 

@@ -142,3 +142,10 @@ async def test_calls_in_other_files():
     assert drawn(await workspace.find()) == "f(1⟦, 2→⟧)"
     workspace.open(workspace.files["file:///w/d.py"], "file:///w/d.py")
     assert drawn(await workspace.find(uri="file:///w/d.py")) == "a.f(1⟦, 2→⟧)"
+
+
+async def test_each_call_is_written_by_itself():
+    """Two that were given the same are no rule for a third."""
+    workspace = Workspace()
+    workspace.open("def f(a«→, name»): pass\n\nx = f(g«→, 'g'»)\n\ny = f(h«→, 'g'»)\nz = f(i)\n")
+    assert drawn(await workspace.find(Model("'i')"))) == "z = f(i⟦→, 'i'⟧)"

@@ -191,8 +191,10 @@ async def test_line_ends_and_tabs_stay(end):
 
 async def test_undo_ends_it():
     workspace = Workspace()
-    workspace.open(PYTHON_FUNCTION)
-    workspace.open("def area(): pass\narea()\n")
+    workspace.open("def «area→surface»(): pass\narea()\n")
+    assert drawn(await workspace.find()) == "⟦area→surface⟧()"
+    buffer = workspace.buffers["file:///w/a.py"]
+    buffer.replace(buffer.position_at(4), buffer.position_at(11), "area")
     assert drawn(await workspace.find()) == ""
 
 

@@ -9,15 +9,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from composer_lsp.server.stdio import take_streams
 
 STDIN, STDOUT = take_streams()
 
+from composer_lsp.completion.answer import Answer, Place  # noqa: E402
 from composer_lsp.completion.request import CompletionRequest, Suggestion  # noqa: E402
 from composer_lsp.completion.templates import FimPrompt  # noqa: E402
-from composer_lsp.next_edit.content import Answer  # noqa: E402
+from composer_lsp.next_edit.content import Filled  # noqa: E402
 from composer_lsp.server.factory import create_server  # noqa: E402
 from composer_lsp.server.logs import set_up_logging  # noqa: E402
 from composer_lsp.server.service import (  # noqa: E402
@@ -42,6 +44,7 @@ class FakeService:
 
     def __init__(self, host: ServiceHost) -> None:
         self._host = host
+        self._last: CompletionRequest | None = None
 
     async def warm_up(self) -> None:
         report("warm up")
@@ -53,6 +56,7 @@ class FakeService:
 
     async def complete(self, request: CompletionRequest) -> Sequence[Suggestion]:
         text, offset = request.document.text, request.offset
+        self._last = request
         line = text[:offset].splitlines()[-1] if text[:offset] else ""
         report(f"complete {request.trigger} {request.document.language_id} {line}")
         tab = self._host.settings().tab
@@ -103,6 +107,8 @@ class FakeService:
             case "settings":
                 limit = self._host.settings().tab.max_tokens
                 return Suggestion(text=str(limit), start=offset, end=offset)
+            case "sell":
+                return Suggestion(text="_umbrella()", start=offset, end=offset)
             case "pair":
                 return Suggestion(text="x)", start=offset, end=offset + 1)
             case "block":
@@ -110,7 +116,7 @@ class FakeService:
                 time.sleep(600)  # noqa: ASYNC251
         return Suggestion(text="<suggestion>", start=offset, end=offset)
 
-    async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Answer:
+    async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Filled:
         report(f"infill {prompt.prefix.rpartition(chr(10))[2]}")
         report(f"diffs {[each.text for each in prompt.context.snippets]!r}")
         if "slow" in prompt.suffix:
@@ -121,7 +127,27 @@ class FakeService:
                 raise
         if "refuse" in prompt.suffix:
             raise ServiceError("the engine refuses: mend it so")
-        return Answer(text="1")
+        return Filled(text="1")
+
+    def opened(self, language_id: str) -> None:
+        report(f"opened {language_id}")
+
+    def answer(self, shown: str | None) -> Answer | None:
+        """As of an engine that ended with a mark."""
+        if self._last is None:
+            return None
+        return Answer(
+            place=replace(Place.of(self._last), language_id="plaintext"),
+            prompt=FimPrompt(prefix="", suffix=""),
+            raw=f"{shown or ''}<|endoftext|>",
+            finish_reason="stop",
+            tokens=(),
+            text=shown,
+            score=None,
+            min_score=0.5,
+            timings={"total": 1.0},
+            num_tokens={},
+        )
 
     def forget(self, uri: str) -> None:
         report(f"forget {uri}")

@@ -261,3 +261,15 @@ async def test_a_place_to_prepare_that_is_none(client, options):
     with pytest.raises(LspError) as caught:
         await client.command("composer.prepare", options)
     assert caught.value.code == -32602
+
+
+async def test_a_copy_is_kept_by_its_place(client):
+    client.open(URI, "one = 1\nvalue = compute(é)\n")
+    start, end = {"line": 1, "character": 0}, {"line": 2, "character": 0}
+    options = {"uri": URI, "range": {"start": start, "end": end}}
+    assert await client.command("composer.copied", options) == {"kept": True}
+    options["range"]["end"] = {"line": 1, "character": 3}
+    assert await client.command("composer.copied", options) == {"kept": False}
+    with pytest.raises(LspError) as caught:
+        await client.command("composer.copied", {"uri": URI})
+    assert caught.value.code == -32602

@@ -140,6 +140,16 @@ async def test_hidden_files_are_in_no_prompt(client: LspClient, events: Events) 
     assert "hunter2" not in "".join(events.all())
 
 
+async def test_nothing_is_proposed_in_hidden_files(client: LspClient) -> None:
+    uses = "from a import area\narea(1)\n"
+    client.open(URI, AREA)
+    rename(client)
+    client.open("file:///w/b.py", uses)
+    assert await ask(client, uri="file:///w/b.py", version=1) is not None
+    client.open("file:///w/.env", uses)
+    assert await ask(client, uri="file:///w/.env", version=1) is None
+
+
 async def test_what_was_dismissed_comes_only_when_asked_for(client: LspClient) -> None:
     client.open(URI, AREA)
     rename(client)

@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 from lsprotocol import types
 
+from composer_lsp.completion.copies import Copies, Copy
 from composer_lsp.completion.edit_history import EditHistory
 from composer_lsp.completion.request import CompletionRequest
 from composer_lsp.index.client import WorkerError
@@ -46,11 +47,13 @@ class Window:
         self.store = DocumentStore(None, [], PositionEncoding.UTF16)
         self.root = root
         self.edits = EditHistory()
+        self.copies = Copies()
         self.files = OtherFiles(
             lambda: cast("IndexService | None", index),
             lambda: self.store,
             lambda: [str(root)],
             self.edits,
+            self.copies,
         )
 
     def open(self, name: str, text: str, language_id: str = "python") -> str:
@@ -156,6 +159,32 @@ async def test_what_is_edited_at_the_cursor_stands_there_already(tmp_path: Path)
     line_start = OWN.index("def")
     assert await window.files.gather(window.request(own, line_start + 3)) == []
     assert len(await window.files.gather(window.request(own, 0)) or ()) == 1
+
+
+async def test_what_was_copied_elsewhere(tmp_path: Path) -> None:
+    window = Window(tmp_path)
+    own, other = window.open("a.py", OWN), (tmp_path / "b.py").as_uri()
+    hidden = (tmp_path / ".env").as_uri()
+    text = "value = compute(1)\n"
+    for uri, line, copied in (
+        (own, 3, text),
+        (other, 7, text + text),
+        (hidden, 1, "KEY = 'secret value'"),
+        (other, 9, "short"),
+    ):
+        window.copies.add(Copy(uri=uri, language_id="python", first_line=line, text=copied))
+    found = await window.files.gather(window.request(own, len(OWN)))
+    assert [(each.path, each.first_line, each.text) for each in found or ()] == [
+        ("b.py", 7, text + text)
+    ]
+
+
+def test_the_last_copies_each_once() -> None:
+    copies = Copies()
+    texts = [f"value_{number} = {number} + 0" for number in range(5)]
+    for text in (*texts, texts[3], "", "x" * 5000):
+        copies.add(Copy(uri="file:///a.py", language_id="python", first_line=1, text=text))
+    assert [each.text for each in copies.recent()] == [texts[3], texts[4], texts[2]]
 
 
 @pytest.mark.parametrize("uri", ["untitled:new", "file:///elsewhere/x.py"])

@@ -41,6 +41,39 @@ def test_tab_accepts_and_the_file_on_disk_is_right(start_neovim: StartNeovim, fo
     assert neovim.notices == []
 
 
+COUNTS = """
+local params = { command = "composer.status" }
+local client = vim.lsp.get_clients({ name = "composer-lsp" })[1]
+return client:request_sync("workspace/executeCommand", params, 10000).result.suggestions
+"""
+
+
+def test_the_server_hears_what_was_accepted_and_tells_why(
+    start_neovim: StartNeovim, folder: Path
+) -> None:
+    neovim = start_neovim(SUM)
+    in_file(neovim, folder)
+
+    neovim.keys("idef total(")
+    neovim.wait_ghost(REST)
+    neovim.keys("<M-Right>")
+    neovim.wait_text("def total(values")
+    neovim.wait("a part", lambda: neovim.lua(COUNTS)["partlyAccepted"] == 1)
+    neovim.wait_ghost("):\n    return sum(values)")
+    neovim.keys("<Tab>")
+    neovim.wait_text("def total(values):\n    return sum(values)")
+    neovim.wait("all of it", lambda: neovim.lua(COUNTS)["accepted"] == 1)
+    neovim.keys("<Esc>")
+
+    neovim.api.command("Composer why")
+    why = "return table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, true), '\\n')"
+    neovim.wait("the reasons", lambda: "# Why this suggestion" in neovim.lua(why))
+    told = neovim.lua(why)
+    assert "## Prompt" in told and "def total(" in told
+    assert neovim.lua("return { vim.bo.buftype, vim.bo.modifiable }") == ["nofile", False]
+    assert neovim.notices == []
+
+
 def test_accept_by_word_and_line(start_neovim: StartNeovim, folder: Path) -> None:
     neovim = start_neovim(SUM)
     in_file(neovim, folder)

@@ -59,6 +59,21 @@ def test_what_the_editor_closed_is_not_doubled(
     assert ")" not in seen["ghostText"]
 
 
+def test_why_a_suggestion_was_shown(start_vscode: StartVSCode, folder: Path) -> None:
+    (folder / "sums.py").write_text("import sums\n\n")
+    vscode = start_vscode([{"match": r"total = $", "text": "sum(values)"}])
+
+    vscode.run(
+        "why",
+        folder,
+        file="sums.py",
+        line=2,
+        typed="total = ",
+        expected=r"sum\(values\)",
+        told="Why this suggestion",
+    )
+
+
 def test_tab_after_a_newline_indents(start_vscode: StartVSCode, folder: Path) -> None:
     file = folder / "area.py"
     file.write_text("")

@@ -168,8 +168,9 @@ end
 ---@param bufnr integer
 ---@param text string|lsp.StringValue
 ---@param range? vim.Range
+---@param command? lsp.Command
 ---@return composer.Suggestion?
-local function from_shown(bufnr, text, range)
+local function from_shown(bufnr, text, range, command)
   -- Another server's snippet is taken as its text was on the screen.
   if not range or type(text) ~= "string" then
     return states[bufnr].shown
@@ -178,7 +179,11 @@ local function from_shown(bufnr, text, range)
   -- The range is of the text before anything was typed through.
   local shown = states[bufnr].shown
   local num_typed = shown and vim.api.nvim_win_get_cursor(0)[2] - shown.col or 0
-  return suggestion.new(bufnr, text, row, col, end_col + num_typed)
+  local taken = suggestion.new(bufnr, text, row, col, end_col + num_typed)
+  if taken then
+    taken.command = command
+  end
+  return taken
 end
 
 --- Takes the item that Neovim shows away from it. Neovim hands it over when it gets round to it, and
@@ -210,7 +215,7 @@ function M.accept(bufnr, part)
     return
   end
   take(bufnr, function(item)
-    local accepted = from_shown(bufnr, item.insert_text, item.range)
+    local accepted = from_shown(bufnr, item.insert_text, item.range, item.command)
     states[bufnr].shown = nil
     show_own(bufnr, choices.insert(choices.new({ accepted }), part))
   end)

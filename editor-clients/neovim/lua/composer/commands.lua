@@ -15,6 +15,16 @@ local function tell_status(status)
   tell(status.message .. percent .. model)
 end
 
+--- Shows why a suggestion is what it is, in a buffer of its own that is not kept.
+---@param result { markdown: string }
+local function show_explanation(result)
+  vim.cmd("botright new")
+  local bufnr = vim.api.nvim_get_current_buf()
+  vim.bo[bufnr].buftype, vim.bo[bufnr].bufhidden, vim.bo[bufnr].swapfile = "nofile", "wipe", false
+  vim.api.nvim_buf_set_lines(bufnr, 0, -1, true, vim.split(result.markdown, "\n"))
+  vim.bo[bufnr].filetype, vim.bo[bufnr].modifiable = "markdown", false
+end
+
 ---@type table<string, fun()>
 local index_actions = {
   pause = function()
@@ -108,6 +118,11 @@ local subcommands = {
       server.execute("showLog", {}, function(result)
         vim.cmd.split(vim.fn.fnameescape(result.path))
       end)
+    end,
+  },
+  why = {
+    run = function()
+      server.execute("explainSuggestion", {}, show_explanation)
     end,
   },
   pull = {

@@ -1,5 +1,5 @@
 --- Tells the language server where the cursor rests, so that the next suggestion there comes soon: the
---- prompt that it needs is computed meanwhile.
+--- prompt that it needs is computed meanwhile; and what was copied, which may be wanted elsewhere.
 local M = {}
 
 local REST_MS = 500
@@ -17,19 +17,46 @@ local function here()
   return { bufnr = bufnr, tick = vim.api.nvim_buf_get_changedtick(bufnr), row = row, col = col }
 end
 
+--- The client of a buffer; nil where there is none yet.
+---@param bufnr integer
+---@return vim.lsp.Client?
+local function client_of(bufnr)
+  local client = vim.lsp.get_clients({ name = require("composer.server").NAME, bufnr = bufnr })[1]
+  return client and client.initialized and client or nil
+end
+
+--- Has the server run a command for a range. Says nothing, whatever comes of it.
+---@param client vim.lsp.Client
+---@param bufnr integer
+---@param command string
+---@param range lsp.Range
+local function execute(client, bufnr, command, range)
+  local options = { uri = vim.uri_from_bufnr(bufnr), range = range }
+  local params = { command = command, arguments = { options } }
+  client:request("workspace/executeCommand", params, function() end, bufnr)
+end
+
 local function tell()
   local place = here()
-  local name = require("composer.server").NAME
-  local client = vim.lsp.get_clients({ name = name, bufnr = place.bufnr })[1]
-  if not client or not client.initialized or vim.deep_equal(place, told) then
+  local client = client_of(place.bufnr)
+  if not client or vim.deep_equal(place, told) then
     return
   end
   told = place
   local range = vim.lsp.util.make_range_params(0, client.offset_encoding).range
-  local options = { uri = vim.uri_from_bufnr(place.bufnr), range = range }
-  -- Says nothing, whatever comes of it.
-  local params = { command = "composer.prepare", arguments = { options } }
-  client:request("workspace/executeCommand", params, function() end, place.bufnr)
+  execute(client, place.bufnr, "composer.prepare", range)
+end
+
+--- Whole lines from the first to the last one that was copied.
+local function tell_copied()
+  local bufnr = vim.api.nvim_get_current_buf()
+  local client = client_of(bufnr)
+  if not client or vim.v.event.operator ~= "y" then
+    return
+  end
+  local first, last = vim.fn.line("'["), vim.fn.line("']")
+  local range = { start = { line = first - 1, character = 0 }, ["end"] = { line = last, character = 0 } }
+  execute(client, bufnr, "composer.copied", range)
 end
 
 local function begin()
@@ -47,6 +74,12 @@ function M.attach(bufnr)
     buffer = bufnr,
     desc = "Tell Composer where the cursor rests",
     callback = begin,
+  })
+  vim.api.nvim_create_autocmd("TextYankPost", {
+    group = group,
+    buffer = bufnr,
+    desc = "Tell Composer what was copied",
+    callback = tell_copied,
   })
   if bufnr == vim.api.nvim_get_current_buf() then
     begin()

@@ -8,6 +8,8 @@ local M = {}
 ---@field text string
 ---@field num_replaced integer bytes after the cursor that its end replaces
 ---@field tail string what stood after the cursor on its line when it came
+---@field command? lsp.Command what the language server is told when it was accepted
+---@field num_accepted? integer UTF-16 units of its text that were accepted by parts
 
 ---@alias composer.Part "all"|"word"|"line"
 
@@ -87,7 +89,11 @@ local function of_item(client, bufnr, item)
     col = vim.str_byteindex(line, encoding, item.range.start.character, false)
     end_col = vim.str_byteindex(line, encoding, item.range["end"].character, false)
   end
-  return M.new(bufnr, item.insertText, row, col, end_col)
+  local suggestion = M.new(bufnr, item.insertText, row, col, end_col)
+  if suggestion then
+    suggestion.command = item.command
+  end
+  return suggestion
 end
 
 --- The language server's suggestions for the text as it is now.
@@ -135,6 +141,24 @@ function M.first(text, part)
   return text
 end
 
+--- Tells the language server that a suggestion was accepted, or what of it.
+---@param suggestion composer.Suggestion
+---@param num_accepted? integer UTF-16 units so far; nil: all
+local function tell_accepted(suggestion, num_accepted)
+  local command = suggestion.command
+  local client = command and vim.lsp.get_clients({ bufnr = suggestion.bufnr, name = "composer-lsp" })[1]
+  if not command or not client then
+    return
+  end
+  local arguments = vim.list_extend({}, command.arguments or {})
+  if num_accepted then
+    table.insert(arguments, { acceptedLength = num_accepted })
+  end
+  -- The buffer's number: the accepted text goes to the language server first. Nobody waits for it.
+  local params = { command = command.command, arguments = arguments }
+  client:request("workspace/executeCommand", params, function() end, suggestion.bufnr)
+end
+
 --- Puts a part of what is left into the text, with the cursor behind it.
 ---@param suggestion composer.Suggestion
 ---@param part composer.Part
@@ -156,7 +180,17 @@ function M.insert(suggestion, part)
   -- Pasted, so that it belongs to what "." repeats.
   vim.api.nvim_paste(taken, false, -1)
   row, col = unpack(vim.api.nvim_win_get_cursor(0))
-  return M.new(bufnr, rest:sub(#taken + 1), row - 1, col, col + num_replaced)
+  if taken == rest then
+    tell_accepted(suggestion)
+    return nil
+  end
+  local left = M.new(bufnr, rest:sub(#taken + 1), row - 1, col, col + num_replaced)
+  if left then
+    left.command = suggestion.command
+    left.num_accepted = (suggestion.num_accepted or 0) + vim.str_utfindex(taken, "utf-16")
+    tell_accepted(left, left.num_accepted)
+  end
+  return left
 end
 
 return M
