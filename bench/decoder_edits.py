@@ -1,15 +1,11 @@
 """Rewriting a file: plain decoding against verified drafts of its old text.
 
-The model itself is asked for the change, and whatever it answers greedily is measured, the same both
-times: how much of it is the old text is printed with it.
+The model itself is asked for the change of `edit_task`, and whatever it answers greedily is measured, the
+same both times: how much of the file it changed is printed with it.
 """
 
-import difflib
-import inspect
-import sched
-
 from bench.decoder_ours import Answer, Ours
-from bench.edits import TASK
+from bench.edit_task import PREDICTION, PROMPT, told
 from bench.measure import row
 from composer_inference.sampling.vocabulary import Vocabulary
 
@@ -17,27 +13,16 @@ MAX_TOKENS = 2000
 
 
 def measure_edits(ours: Ours, vocabulary: Vocabulary) -> None:
-    source = inspect.getsource(sched)
-    prompt_ids = vocabulary.encode(
-        "<|im_start|>user\n"
-        f"{TASK} Answer with the whole file in one code block, everything else unchanged.\n\n"
-        f"```python\n{source}```<|im_end|>\n<|im_start|>assistant\n```python\n"
-    )
-    prediction = vocabulary.encode(source, special=False)
+    prompt_ids = vocabulary.encode(PROMPT)
+    prediction = vocabulary.encode(PREDICTION, special=False)
     ours.answer(prompt_ids, 1)  # The prompt is cached for both.
     plain, num_plain_steps, _ = _counted(ours, prompt_ids, None)
     drafted, num_steps, accepted = _counted(ours, prompt_ids, prediction)
     assert plain.token_ids == drafted.token_ids
     text = b"".join(map(vocabulary.token_bytes, plain.token_ids)).decode(errors="replace")
-    lines, old = text.split("```")[0].splitlines(), source.splitlines()
-    blocks = difflib.SequenceMatcher(None, old, lines, autojunk=False).get_matching_blocks()
-    same = sum(block.size for block in blocks)
     prefill_rate = len(prompt_ids) / ours.answer(prompt_ids[::-1], 1).first.wall
     ceiling = prefill_rate / ((len(plain.token_ids) - 1) / plain.rest.wall)
-    print(
-        f"an edit of {len(old)} lines; of the answer's {len(lines)} lines, {len(plain.token_ids)} "
-        f"tokens, {same} are the file's; {accepted} tokens were drafted rightly"
-    )
+    print(f"an edit: {told(text, len(plain.token_ids))}; {accepted} were drafted rightly")
     row("", "prediction", "plain", "ratio", "ceiling")
     row("  steps", str(num_steps), str(num_plain_steps), f"{num_plain_steps / num_steps:.1f}")
     row(

@@ -56,6 +56,14 @@ class KVPool:
         return block_size * dtype.itemsize * sum(shape.num_elements for shape in shapes)
 
     @property
+    def layer_bytes_per_token(self) -> int:
+        """Of the layer that keeps the most."""
+        return max(
+            (keys.nbytes + values.nbytes) // len(keys)
+            for keys, values in zip(self._keys, self._values, strict=True)
+        )
+
+    @property
     def num_bytes(self) -> int:
         return sum(tensor.nbytes for tensor in (*self._keys, *self._values))
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from composer_inference.decoder.attention import rule as rule_module
+from composer_inference.decoder.attention.gathered import alike
 from composer_inference.decoder.attention.paged import PagedAttention
 from composer_inference.decoder.attention.rule import AttentionRule
 from composer_inference.decoder.batch import Batch, Span
@@ -31,6 +32,7 @@ RULES = {
 
 STEPS: dict[str, list[tuple[int, int]]] = {
     "decodes": [(9, 1), (2, 1), (0, 1), (17, 1)],
+    "decodes of about one length": [(9, 1), (8, 1), (11, 1), (9, 1), (6, 1)],
     "prefills": [(0, 7), (0, 1), (0, 12)],
     "all kinds": [(6, 1), (8, 1), (3, 5), (0, 9), (11, 1), (16, 4), (4, 1)],
 }
@@ -191,3 +193,41 @@ def test_gradients_of_a_prefill(rule: AttentionRule) -> None:
     theirs = torch.autograd.grad((sequences.expected(rule) * weights).sum(), inputs)
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
     assert not any(kept.requires_grad for kept in sequences.pool.read_slots(1, slice(0, 4)))
+
+
+def test_a_sequence_that_overflowed_spoils_no_other_that_is_gathered_with_it() -> None:
+    decodes = [(9, 1), (12, 1), (7, 1)]
+    sequences = Sequences(decodes, latent=False, shuffled=True)
+    whole = sequences.attend(AttentionRule(0.3), by_table=False)
+    sequences.k[1].fill_(torch.nan)
+    sequences.pool.write(1, slots_of(sequences.spans[1]), sequences.k[1][:12], sequences.v[1][:12])
+    spoiled = sequences.attend(AttentionRule(0.3), by_table=False)
+    assert torch.equal(spoiled[[0, 2]], whole[[0, 2]])
+    assert spoiled[1].isnan().all()
+
+
+def slots_of(span: Span) -> Tensor:
+    return torch.tensor([span.slot(place, BLOCK_SIZE) for place in range(span.num_cached)])
+
+
+@pytest.mark.parametrize(
+    ("lengths", "together"),
+    [
+        ([20, 20, 20], [3]),
+        ([20, 21, 29], [3]),
+        ([20, 90, 90], [1, 2]),
+        ([90, 20, 90], [1, 1, 1]),
+        ([7], [1]),
+        ([], []),
+        ([100_000, 100_000], [1, 1]),
+    ],
+)
+def test_sequences_are_gathered_while_little_is_filled_up(
+    lengths: list[int], together: list[int]
+) -> None:
+    shape = CacheShape(num_kv_heads=2, key_dim=64, value_dim=64)
+    pool = KVPool([shape], num_blocks=1, block_size=16, dtype=torch.float32, device=CPU)
+    spans = [Span(token_ids=[1], num_cached=length - 1, blocks=[]) for length in lengths]
+    runs = list(alike(spans, pool))
+    assert [len(run) for run in runs] == together
+    assert [span for run in runs for span in run] == spans

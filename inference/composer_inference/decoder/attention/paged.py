@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from composer_inference.decoder.attention.block_table import MAX_QUERIES, TableAttention
+from composer_inference.decoder.attention.gathered import GatheredAttention, alike
 from composer_inference.decoder.attention.rule import AttentionRule
 from composer_inference.decoder.attention.span import SpanAttention
 from composer_inference.decoder.batch import Batch, Span
@@ -23,7 +24,8 @@ class PagedAttention:
     def __init__(self, batch: Batch, pool: KVPool, *, by_table: bool) -> None:
         """`by_table`: neighbouring sequences with something cached and few new tokens are computed in one
         call, which reads the pool through a table of blocks. Few launches, no copy; without a
-        gradient. Else each sequence is a call of torch's own attention, which is faster on a CPU."""
+        gradient. Else torch's own attention is called, which is faster on a CPU: for neighbouring
+        sequences that decode a token each and are short, and for every other one."""
         self._slots_T = batch.slots_T
         self._pool = pool
         self._parts = tuple(_parts(batch, pool, by_table=by_table))
@@ -54,17 +56,26 @@ class PagedAttention:
 
 def _parts(
     batch: Batch, pool: KVPool, *, by_table: bool
-) -> Iterator[SpanAttention | TableAttention]:
+) -> Iterator[SpanAttention | TableAttention | GatheredAttention]:
     if batch.block_table is not None:
         yield TableAttention(batch.block_table, len(batch.slots_T), pool)
         return
     device = batch.positions_T.device
-    for in_table, run in groupby(batch.spans, lambda span: by_table and _is_short(span)):
-        if in_table:
-            yield TableAttention.of(tuple(run), pool, device)
+    max_queries = MAX_QUERIES if by_table else 1
+    for is_together, run in groupby(batch.spans, lambda span: _has_few(span, max_queries)):
+        spans = tuple(run)
+        if not is_together:
+            yield from (SpanAttention(span, pool) for span in spans)
+        elif by_table:
+            yield TableAttention.of(spans, pool, device)
         else:
-            yield from (SpanAttention(span, pool) for span in run)
+            for some in alike(spans, pool):
+                yield (
+                    SpanAttention(some[0], pool)
+                    if len(some) == 1
+                    else GatheredAttention(some, pool)
+                )
 
 
-def _is_short(span: Span) -> bool:
-    return span.num_cached > 0 and len(span.token_ids) <= MAX_QUERIES
+def _has_few(span: Span, max_queries: int) -> bool:
+    return span.num_cached > 0 and len(span.token_ids) <= max_queries

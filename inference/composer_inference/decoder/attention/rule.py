@@ -43,11 +43,11 @@ def attend(
     v_BHLV: Float[Tensor, "B H L V"],
     rule: AttentionRule,
     *,
-    mask: Float[Tensor, "M L"] | None,
+    mask: Float[Tensor, "M L"] | Float[Tensor, "B 1 1 L"] | None,
     causal: bool = False,
 ) -> Float[Tensor, "B N M V"]:
-    """`mask`: added to the logits, 0 where a query sees a key and else minus infinity, in q's dtype;
-    None: it sees all, or with `causal` (M = L) as far as its own place. The rule's window must be in
+    """`mask`: added to the logits, 0 where a query sees a key and else minus infinity, in q's dtype; one a
+    sequence only for one query each; None: it sees all, or with `causal` (M = L) as far as its own place. The rule's window must be in
     the mask already."""
     num_kv_heads = k_BHLK.shape[1]
     if rule.sinks_N is not None:
@@ -126,6 +126,8 @@ def _with_sinks(
     num_kv_heads, num_keys = k_BHLK.shape[1:3]
     if causal and num_queries > 1:
         mask = causal_mask(num_queries, num_keys, like=q_BNMK)
+    if mask is not None and mask.dim() > 2:
+        mask = mask.unsqueeze(2)
     q_BHGMK = q_BNMK.view(num_sequences, num_kv_heads, -1, num_queries, key_dim)
     sinks_HG11 = sinks_N.float().view(num_kv_heads, -1, 1, 1)
     k_BH1KL = k_BHLK.transpose(-1, -2)[:, :, None].float()
@@ -135,7 +137,7 @@ def _with_sinks(
     for first in range(0, num_queries, rows):
         scores = q_BHGMK[..., first : first + rows, :].float() @ k_BH1KL * rule.scale
         if mask is not None:
-            scores = scores + mask[first : first + rows]
+            scores = scores + mask[..., first : first + rows, :]
         with_sink = torch.cat((scores, sinks_HG11.expand(*scores.shape[:-1], 1)), dim=-1)
         outputs.append(with_sink.softmax(-1)[..., :-1] @ v_BH1LV)
     out = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-2)
