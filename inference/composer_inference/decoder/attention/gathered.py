@@ -42,10 +42,10 @@ class GatheredAttention:
         the values too."""
         slots_BL, mask = self._gathered(rule.window, q_BNK)
         k_XHK, v_XHV = self._pool.read_slots(layer, slots_BL.flatten())
-        k_BHLK = k_XHK.unflatten(0, slots_BL.shape).transpose(1, 2)
+        k_BHLK = k_XHK.view(*slots_BL.shape, *k_XHK.shape[1:]).transpose(1, 2)
         v_BHLV = k_BHLK
         if v_BHV is not None:
-            v_BHLV = v_XHV.unflatten(0, slots_BL.shape).transpose(1, 2)
+            v_BHLV = v_XHV.view(*slots_BL.shape, *v_XHV.shape[1:]).transpose(1, 2)
         return attend(q_BNK[:, :, None], k_BHLK, v_BHLV, rule, mask=mask)[:, :, 0]
 
     def _gathered(
