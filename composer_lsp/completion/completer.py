@@ -27,6 +27,9 @@ from composer_lsp.config import TabSettings
 
 logger = logging.getLogger(__name__)
 
+GO_ON_S = 0.3
+"""How long the engine goes on after a keystroke has ended a request, until the request for the new
+text says whether the answer still fits."""
 _MAX_DOCUMENTS = 64
 """Documents whose windows and suggestions are kept; the least recently used go first."""
 
@@ -56,7 +59,7 @@ class Completer:
     async def complete(self, request: CompletionRequest) -> Sequence[Suggestion]:
         """The suggestions at the cursor, the best first: none where there is nothing worth showing
         or a newer request for the document has come. Cancelling the call closes the engine's
-        stream.
+        stream, but for a moment in which the next request may find that it says what was typed.
 
         Raises: TabEngineError, and what else the engine raises.
         """
@@ -70,11 +73,9 @@ class Completer:
         started = time.perf_counter()
         automatic = request.trigger == "automatic"
         wait_s = document.debounce.wait_s(settings.debounce_ms) if automatic else 0.0
-        rests = document.typed_through.rests(request.document.text, request.offset)
-        known = tuple(
-            suggestion_at(request, rest, {"total": ms_since(started)})
-            for rest in islice(rests, request.max_suggestions)
-        )
+        known = document.known(request, started)
+        if not known and automatic and await document.went_on(request):
+            known = document.known(request, started)
         if len(known) == request.max_suggestions:
             await document.supersede()
             return known
@@ -90,7 +91,7 @@ class Completer:
             started=started,
             wait_s=wait_s,
         )
-        return await document.run(generation.run)
+        return await document.run(generation)
 
     def window(self, request: CompletionRequest) -> FimPrompt | None:
         """The text around the cursor that a prompt would have; None where none may be made."""
@@ -148,6 +149,12 @@ class _Document:
         self._newest_version = -1
         self._told_reason: str | None = None
         self._running: asyncio.Task[Sequence[Suggestion]] | None = None
+        self._generation: Generation | None = None
+        """Of what runs."""
+        self._taken_over = asyncio.Event()
+        """A newer request came: whoever waits for what runs goes without."""
+        self._ending: asyncio.TimerHandle | None = None
+        """Ends what runs on without anybody who waits for it."""
 
     def is_newest(self, request: CompletionRequest) -> bool:
         """Count the request's version; False for one older than a version seen before. Versions of
@@ -171,21 +178,76 @@ class _Document:
         if self._running is not None:
             await _cancelled(self._running)
 
-    async def run(
-        self, work: Callable[[], Awaitable[Sequence[Suggestion]]]
-    ) -> Sequence[Suggestion]:
-        """Run in place of what runs; nothing when a newer request takes this one's place."""
-        task = asyncio.create_task(_run_after(self._running, work))
-        self._running = task
+    def known(self, request: CompletionRequest, started: float) -> tuple[Suggestion, ...]:
+        """What the memory has for the place."""
+        rests = self.typed_through.rests(request.document.text, request.offset)
+        return tuple(
+            suggestion_at(request, rest, {"total": ms_since(started)})
+            for rest in islice(rests, request.max_suggestions)
+        )
+
+    async def went_on(self, request: CompletionRequest) -> bool:
+        """Wait while the answer to the request before says what was typed since; whether it did to its
+        end, so that the memory has it."""
+        task, generation = self._running, self._generation
+        if task is None or generation is None:
+            return False
+        self._keep()
+        self._taken_over.set()
         try:
-            await asyncio.wait([task])
+            while not task.done():
+                if not generation.goes_on(request):
+                    return False
+                await generation.more(task)
         except asyncio.CancelledError:
-            await _cancelled(task)
+            self._end_soon(task)
+            raise
+        return not task.cancelled() and task.exception() is None
+
+    async def run(self, generation: Generation) -> Sequence[Suggestion]:
+        """Run in place of what runs; nothing when a newer request takes this one's place."""
+        self._keep()
+        self._taken_over.set()
+        taken_over = self._taken_over = asyncio.Event()
+        task = asyncio.create_task(_run_after(self._running, generation.run))
+        self._running, self._generation = task, generation
+        try:
+            await _first_of(task, taken_over)
+        except asyncio.CancelledError:
+            if generation.may_go_on:
+                self._end_soon(task)
+            else:
+                await _cancelled(task)
             raise
         finally:
-            if self._running is task:
-                self._running = None
-        return () if task.cancelled() else task.result()
+            if self._running is task and task.done():
+                self._running = self._generation = None
+        # Where a newer request took over, that one has the answer.
+        return () if not task.done() or task.cancelled() else task.result()
+
+    def _keep(self) -> None:
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
+
+    def _end_soon(self, task: asyncio.Task[Sequence[Suggestion]]) -> None:
+        self._keep()
+        task.add_done_callback(_take_exception)
+        self._ending = asyncio.get_running_loop().call_later(GO_ON_S, _cancel_once, task)
+
+
+async def _first_of(task: asyncio.Task[Sequence[Suggestion]], event: asyncio.Event) -> None:
+    waiting = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+
+
+def _take_exception(task: asyncio.Task[Sequence[Suggestion]]) -> None:
+    # Nobody waits for it any more.
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.info("an answer that nobody waited for failed: %s", error)
 
 
 async def _run_after(

@@ -47,6 +47,30 @@ class Generation:
     started: float
     wait_s: float
     _timings: dict[str, float] = field(default_factory=dict[str, float])
+    _trimmer: Trimmer | None = None
+    _heard: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the engine was asked, unasked by the user: the next keystroke may be what it says."""
+        return self._trimmer is not None and self.request.trigger == "automatic"
+
+    def goes_on(self, request: CompletionRequest) -> bool:
+        """Whether the answer, as far as it is known, begins with what was typed since."""
+        typed = inserted(self.request, request)
+        if typed is None or self._trimmer is None:
+            return False
+        said = self._trimmer.raw
+        return said.startswith(typed) or typed.startswith(said)
+
+    async def more(self, task: asyncio.Task[Sequence[Suggestion]]) -> None:
+        """Waits until more is known of the answer; `task` runs this."""
+        self._heard.clear()
+        hearing = asyncio.ensure_future(self._heard.wait())
+        try:
+            await asyncio.wait((task, hearing), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            hearing.cancel()
 
     async def run(self) -> Sequence[Suggestion]:
         with self._timed("debounce"):
@@ -95,7 +119,7 @@ class Generation:
     async def _answers(self, prompt: FimPrompt, *, seed: int | None) -> list[Suggestion]:
         """One answer, none if nothing of it is worth showing."""
         with self._timed("prompt"):
-            trimmer = Trimmer(self._around)
+            trimmer = self._trimmer = Trimmer(self._around)
         timings = dict(self._timings)
         last = await self._stream(prompt, trimmer, seed, timings)
         trim_started = time.perf_counter()
@@ -165,6 +189,7 @@ class Generation:
                     )
                 trim_started = time.perf_counter()
                 is_enough = trimmer.feed(chunk.text)
+                self._heard.set()
                 trim_s += time.perf_counter() - trim_started
                 if is_enough:
                     break
@@ -188,6 +213,15 @@ class Generation:
         started = time.perf_counter()
         yield
         self._timings[stage] = self._timings.get(stage, 0.0) + ms_since(started)
+
+
+def inserted(older: CompletionRequest, newer: CompletionRequest) -> str | None:
+    """What was put in at the older request's cursor, before the newer one's; None where anything else
+    is another."""
+    before, after = older.document.text[: older.offset], older.document.text[older.offset :]
+    text, offset = newer.document.text, newer.offset
+    is_all = offset >= older.offset and text[:offset].startswith(before) and text[offset:] == after
+    return text[older.offset : offset] if is_all else None
 
 
 def suggestion_at(

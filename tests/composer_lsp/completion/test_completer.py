@@ -185,7 +185,7 @@ async def test_newer_request_takes_the_place_of_the_running_one() -> None:
     tab = completer(engine)
     first = asyncio.create_task(tab.complete(request_at("x = ˇ\n", version=1)))
     await engine.started.wait()
-    second = asyncio.create_task(tab.complete(request_at("x = yˇ\n", version=2)))
+    second = asyncio.create_task(tab.complete(request_at("z = yˇ\n", version=2)))
     async with asyncio.timeout(LIMIT_S):
         assert not await first
         engine.gate.set()
@@ -209,6 +209,63 @@ async def test_burst_of_keystrokes_leaves_one_answer_and_one_stream() -> None:
     assert engine.max_open == 1 and engine.num_open == 0
 
 
+async def test_an_answer_goes_on_that_says_what_is_typed() -> None:
+    engine = FakeEngine("sum( values ) HANG", is_open=False)
+    tab = completer(engine)
+    task = asyncio.create_task(tab.complete(request_at("x = ˇ\n", version=1)))
+    await engine.started.wait()
+    for version, typed in enumerate(("s", "su", "sum"), start=2):
+        await cancelled(task)
+        task = asyncio.create_task(tab.complete(request_at(f"x = {typed}ˇ\n", version=version)))
+        await asyncio.sleep(0)
+    engine.answer = "another"
+    engine.gate.set()
+    await engine.hanging.wait()
+    assert (len(engine.prompts), engine.num_closed_early) == (1, 0)
+    await cancelled(task)
+    await closed(engine)
+
+
+async def test_the_rest_of_an_answer_that_went_on_is_shown() -> None:
+    engine = FakeEngine("sum( values )", is_open=False)
+    tab = completer(engine)
+    task = asyncio.create_task(tab.complete(request_at("x = ˇ\n", version=1)))
+    await engine.started.wait()
+    await cancelled(task)
+    newer = asyncio.create_task(tab.complete(request_at("x = suˇ\n", version=2)))
+    await asyncio.sleep(0)
+    engine.gate.set()
+    async with asyncio.timeout(LIMIT_S):
+        [suggestion] = await newer
+    assert (suggestion.text, len(engine.prompts)) == ("m( values )", 1)
+
+
+@pytest.mark.parametrize("picture", ["x = tˇ\n", "x = sˇ)\n", "y = sˇ\n", "xˇ\n"])
+async def test_an_answer_that_says_otherwise_ends(picture: str) -> None:
+    engine = FakeEngine("sum(values) HANG")
+    tab = completer(engine)
+    task = asyncio.create_task(tab.complete(request_at("x = ˇ\n", version=1)))
+    await engine.hanging.wait()
+    await cancelled(task)
+    engine.answer = "here"
+    assert await text_of(tab, request_at(picture, version=2)) == "here"
+    assert (len(engine.prompts), engine.num_closed_early) == (2, 1)
+
+
+async def test_an_answer_that_nobody_waits_for_may_fail() -> None:
+    engine = FakeEngine("FAIL", is_open=False)
+    tab = completer(engine)
+    task = asyncio.create_task(tab.complete(request_at("x = ˇ\n", version=1)))
+    await engine.started.wait()
+    await cancelled(task)
+    newer = asyncio.create_task(tab.complete(request_at("x = sˇ\n", version=2)))
+    await asyncio.sleep(0)
+    engine.answer = "um()"
+    engine.gate.set()
+    async with asyncio.timeout(LIMIT_S):
+        assert [each.text for each in await newer] == ["um()"]
+
+
 async def test_documents_do_not_wait_for_each_other() -> None:
     engine = FakeEngine("value", is_open=False)
     tab = completer(engine)
@@ -228,14 +285,38 @@ async def test_older_version_gets_nothing() -> None:
     assert await text_of(tab, request_at("x = ˇ\n", version=4)) is None
 
 
-async def test_cancelling_closes_the_stream_before_it_returns() -> None:
+async def closed(engine: FakeEngine) -> None:
+    """Waits until no stream is open."""
+    async with asyncio.timeout(LIMIT_S):
+        while engine.num_open:
+            await asyncio.sleep(0.01)
+
+
+async def cancelled(task: "asyncio.Task[Sequence[Suggestion]]") -> None:
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_cancelling_closes_the_stream_soon() -> None:
     engine = FakeEngine("value", is_open=False)
     tab = completer(engine)
     task = asyncio.create_task(tab.complete(request_at("x = ˇ\n")))
     await engine.started.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    await cancelled(task)
+    await closed(engine)
+    assert engine.num_closed_early == 1
+    engine.gate.set()
+    assert await text_of(tab, request_at("x = ˇ\n", version=2)) == "value"
+
+
+async def test_cancelling_an_explicit_request_closes_the_stream_before_it_returns() -> None:
+    engine = FakeEngine("value", is_open=False)
+    tab = completer(engine)
+    request = request_at("x = ˇ\n", trigger="invoked")
+    task = asyncio.create_task(tab.complete(request))
+    await engine.started.wait()
+    await cancelled(task)
     assert engine.num_open == 0 and engine.num_closed_early == 1
     engine.gate.set()
     assert await text_of(tab, request_at("x = ˇ\n", version=2)) == "value"
