@@ -60,14 +60,16 @@ class Rename:
 def renames(situation: Situation) -> Iterator[Rename]:
     """Of the edits, the newest first; each pair of names once."""
     seen: set[tuple[str, str]] = set()
-    for edit in reversed(situation.edits):
-        for pair in _pairs(edit):
+    pairs = [_pairs(edit) for edit in situation.edits]
+    near = len(situation.near_edits)
+    for own in reversed(pairs[-near:] if near else []):
+        for pair in own:
             if pair in seen:
                 continue
             seen.add(pair)
             # What was changed first is what the others follow from.
-            for candidate in situation.edits:
-                found = _rename(situation, candidate, pair) if pair in _pairs(candidate) else None
+            for candidate, known in zip(situation.edits, pairs, strict=True):
+                found = _rename(situation, candidate, pair) if pair in known else None
                 if found is not None:
                     yield found
                     break
