@@ -271,3 +271,11 @@ async def test_other_files_by_the_index(window: LspClient, workspace: Path) -> N
     window.open(till.as_uri(), till.read_text(), version=7)
     found = await ask(window, uri=till.as_uri(), version=7)
     assert found["textDocument"] == {"uri": till.as_uri(), "version": 7}
+
+
+async def test_a_position_beyond_all_documents(client: LspClient) -> None:
+    client.open(URI, AREA)
+    rename(client)
+    document = {"uri": URI, "version": 2}
+    params = {"textDocument": document, "position": place(2**40, 2**40)}
+    assert (await client.request("composer/nextEdit", params))["kind"] == "rename"
