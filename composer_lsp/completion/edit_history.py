@@ -147,8 +147,8 @@ class _Document:
 
     def changed(self, first: int, old: Sequence[str], new: Sequence[str]) -> None:
         """The lines `old`, from `first` on, became `new`."""
-        start = _num_common(old, new)
-        end = _num_common(old[start:][::-1], new[start:][::-1])
+        start = num_common(old, new)
+        end = num_common(old[start:][::-1], new[start:][::-1])
         old, new = old[start : len(old) - end], new[start : len(new) - end]
         if not old and not new:
             return
@@ -232,7 +232,8 @@ def _touches(place: _Place, first: int, num_lines: int, *, is_newest: bool) -> b
     return place.first < end and first < place.end
 
 
-def _num_common(one: Sequence[str], other: Sequence[str]) -> int:
+def num_common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many are the same from the beginning on."""
     number = 0
     for left, right in zip(one, other, strict=False):
         if left != right:

@@ -63,7 +63,7 @@ class Signature:
 
 def signatures(situation: Situation) -> Iterator[Signature]:
     """Of the edits, the newest first."""
-    for edit in reversed(situation.edits):
+    for edit in reversed(situation.near_edits):
         if not any("(" in line or ")" in line or "," in line for line in edit.new_lines):
             continue
         document = situation.snapshots[edit.uri]
@@ -194,7 +194,7 @@ def _is_of(signature: Signature, call: Call, document: DocumentSnapshot, source:
 
 
 def _folder(document: DocumentSnapshot) -> str:
-    return str(PurePosixPath(urlsplit(document.uri).path).parent)
+    return str(PurePosixPath(unquote(urlsplit(document.uri).path)).parent)
 
 
 def _mended(

@@ -1,6 +1,7 @@
 """The next edit: what the newest edit leads to, the nearest place first."""
 
 import asyncio
+import threading
 from collections.abc import (
     AsyncGenerator,
     Awaitable,
@@ -10,7 +11,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from composer_lsp.next_edit import arguments, rename
 from composer_lsp.next_edit.arguments import signatures
@@ -23,8 +24,6 @@ from composer_lsp.next_edit.repeated import repeated
 
 _MAX_WRITTEN = 2
 """Proposals that the model is asked to write, before it is given up."""
-_NEAR_EDITS = 12
-"""Edits whose signatures are compared."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +47,12 @@ async def next_edit(
 
     Raises: what `others` and `writer` raise.
     """
-    found = await asyncio.to_thread(_found, situation)
+    ended = threading.Event()
+    try:
+        found = await asyncio.to_thread(_found, replace(situation, is_ended=ended.is_set))
+    except asyncio.CancelledError:
+        ended.set()  # A thread goes on by itself.
+        raise
     num_written = 0
     async with aclosing(_candidates(found, others, dismissed)) as candidates:
         async for proposal in candidates:
@@ -124,9 +128,8 @@ def _found(situation: Situation) -> list[_Found]:
 
 def _signatures(situation: Situation) -> Iterator[arguments.Signature]:
     seen: set[str] = set()
-    near = {edit.order for edit in situation.edits[-_NEAR_EDITS:]}
     for each in signatures(situation):
-        if each.edit.order in near and each.name not in seen:
+        if each.name not in seen:
             seen.add(each.name)
             yield each
 

@@ -1,7 +1,7 @@
 """What is proposed as the next edit, and what finders look at to find it."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, Protocol
@@ -10,6 +10,8 @@ from composer_lsp.completion.edit_history import Edit
 from composer_lsp.completion.request import DocumentSnapshot
 from composer_lsp.next_edit.reader import read_source
 from composer_lsp.next_edit.source import Source
+
+_NEAR_EDITS = 12
 
 Kind = Literal["rename", "argument", "repeat", "import", "diagnostic"]
 
@@ -86,17 +88,25 @@ class Situation:
     snapshots: Mapping[str, DocumentSnapshot]
     """Of the documents of the edits, by URI."""
     diagnostics: Sequence[Diagnostic] = ()
+    is_ended: Callable[[], bool] = lambda: False
+    """Nobody waits for the answer any more."""
+
+    @property
+    def near_edits(self) -> Sequence[Edit]:
+        """Those that something is found by; each costs a reading of its document without it."""
+        return self.edits[-_NEAR_EDITS:]
 
     def sources(self, document: DocumentSnapshot) -> Source | None:
-        """The document's names; a text that was read before is not read again."""
-        return source_of(document.text, document.language_id)
+        """The document's names; a text that was read before is not read again, and none once the search
+        has ended."""
+        return None if self.is_ended() else source_of(document.text, document.language_id)
 
     def before(self, edit: Edit) -> DocumentSnapshot:
         """The edit's document as it would be without it."""
         return without(self.snapshots[edit.uri], edit)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=16)
 def source_of(text: str, language_id: str) -> Source | None:
     """As `read_source`; a text that was read before is not read again."""
     return read_source(text, language_id)

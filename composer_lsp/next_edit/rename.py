@@ -42,6 +42,11 @@ class Rename:
     """Index of the class that a member belongs to, -1 where that is not known."""
 
     @property
+    def scope(self) -> tuple[object, ...]:
+        """What tells apart two of the same names."""
+        return self.document.uri, self.reach, self.function, self.in_class
+
+    @property
     def change(self) -> tuple[str, ...]:
         return "rename", self.old, self.new
 
@@ -58,19 +63,30 @@ class Rename:
 
 
 def renames(situation: Situation) -> Iterator[Rename]:
-    """Of the edits, the newest first; each pair of names once."""
-    seen: set[tuple[str, str]] = set()
-    for edit in reversed(situation.edits):
-        for pair in _pairs(edit):
-            if pair in seen:
-                continue
-            seen.add(pair)
+    """Of the edits, the newest first; each pair of names once for each scope."""
+    seen: set[tuple[object, ...]] = set()
+    traced: set[tuple[str, str]] = set()
+    pairs = [_pairs(edit) for edit in situation.edits]
+    num_near = len(situation.near_edits)
+    for edit, own in reversed([*zip(situation.edits, pairs, strict=True)][-num_near:]):
+        for pair in own:
             # What was changed first is what the others follow from.
-            for candidate in situation.edits:
-                found = _rename(situation, candidate, pair) if pair in _pairs(candidate) else None
-                if found is not None:
+            first = () if pair in traced else _first(situation, pairs, pair)
+            traced.add(pair)
+            for found in (_rename(situation, edit, pair), *first):
+                if found is not None and (scope := (pair, *found.scope)) not in seen:
+                    seen.add(scope)
                     yield found
-                    break
+
+
+def _first(
+    situation: Situation, pairs: Sequence[Sequence[tuple[str, str]]], pair: tuple[str, str]
+) -> Iterator[Rename]:
+    for edit, own in zip(situation.edits, pairs, strict=True):
+        found = _rename(situation, edit, pair) if pair in own else None
+        if found is not None:
+            yield found
+            return
 
 
 def in_document(rename: Rename, document: DocumentSnapshot, source: Source) -> list[Proposal]:

@@ -5,12 +5,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from composer_lsp.completion.edit_history import Edit
+from composer_lsp.completion.edit_history import Edit, num_common
 from composer_lsp.next_edit.proposal import split_lines
 
 _TOKEN = re.compile(r"[^\W\d]\w*|\d[\w.]*|\s+|.", re.DOTALL)
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 MAX_TOKENS = 2000
+_MAX_DIFFERENT = 1000
+"""Tokens that are compared one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +43,9 @@ def is_identifier(text: str) -> bool:
 
 
 def operations(old: Sequence[str], new: Sequence[str]) -> tuple[Operation, ...]:
-    matcher = SequenceMatcher(None, old, new, autojunk=False)
     return tuple(
         Operation(start, end, tuple(new[new_start:new_end]))
-        for tag, start, end, new_start, new_end in matcher.get_opcodes()
-        if tag != "equal"
+        for _, start, end, new_start, new_end in _differences(old, new)
     )
 
 
@@ -57,9 +57,8 @@ def replaced_words(edit: Edit, before: str, after: str) -> Iterator[Replaced]:
     old_tokens, new_tokens = tokens_of(old), tokens_of(new)
     if max(len(old_tokens), len(new_tokens)) > MAX_TOKENS:
         return
-    matcher = SequenceMatcher(None, old_tokens, new_tokens, autojunk=False)
-    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
-        if tag != "replace" or i2 - i1 != j2 - j1:
+    for tag, i1, i2, j1, j2 in _differences(old_tokens, new_tokens):
+        if tag != "replace" or i2 - i1 != j2 - j1 or i2 - i1 > _MAX_DIFFERENT:
             continue
         for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
             one, other = old_tokens[i], new_tokens[j]
@@ -70,6 +69,24 @@ def replaced_words(edit: Edit, before: str, after: str) -> Iterator[Replaced]:
                     old_start + sum(map(len, old_tokens[:i])),
                     new_start + sum(map(len, new_tokens[:j])),
                 )
+
+
+def _differences(
+    old: Sequence[str], new: Sequence[str]
+) -> Iterator[tuple[str, int, int, int, int]]:
+    """As `SequenceMatcher.get_opcodes` has them. Only what lies between the first and the last difference
+    is compared: many equal tokens cost it the square of their number. Too much of it is one difference.
+    """
+    head = num_common(old, new)
+    tail = num_common(old[head:][::-1], new[head:][::-1])
+    old_end, new_end = len(old) - tail, len(new) - tail
+    if max(old_end, new_end) - head > _MAX_DIFFERENT:
+        yield "replace", head, old_end, head, new_end
+        return
+    matcher = SequenceMatcher(None, old[head:old_end], new[head:new_end], autojunk=False)
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag != "equal":
+            yield tag, head + i1, head + i2, head + j1, head + j2
 
 
 def _lines(text: str, first: int, number: int) -> tuple[int, str]:

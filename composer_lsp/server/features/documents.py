@@ -11,6 +11,7 @@ def register(server: ComposerServer) -> None:
     server.feature(types.TEXT_DOCUMENT_DID_CHANGE)(did_change)
     server.feature(types.TEXT_DOCUMENT_DID_SAVE)(did_save)
     server.feature(types.TEXT_DOCUMENT_DID_CLOSE)(did_close)
+    server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)(notebook_did_open)
     server.feature(types.NOTEBOOK_DOCUMENT_DID_CHANGE)(notebook_did_change)
     server.feature(types.NOTEBOOK_DOCUMENT_DID_CLOSE)(notebook_did_close)
 
@@ -37,6 +38,11 @@ def did_close(ls: ComposerServer, params: types.DidCloseTextDocumentParams) -> N
     ls.session.index.document_closed(params.text_document.uri)
 
 
+def notebook_did_open(ls: ComposerServer, params: types.DidOpenNotebookDocumentParams) -> None:
+    for cell in params.cell_text_documents:
+        _cell_opened(ls, cell.uri)
+
+
 def notebook_did_change(ls: ComposerServer, params: types.DidChangeNotebookDocumentParams) -> None:
     cells = params.change.cells
     if cells is None:
@@ -45,8 +51,16 @@ def notebook_did_change(ls: ComposerServer, params: types.DidChangeNotebookDocum
         ls.session.end_suggesting(changed.document.uri)
     for closed in (cells.structure and cells.structure.did_close) or ():
         ls.session.forget(closed.uri)
+    for opened in (cells.structure and cells.structure.did_open) or ():
+        _cell_opened(ls, opened.uri)
 
 
 def notebook_did_close(ls: ComposerServer, params: types.DidCloseNotebookDocumentParams) -> None:
     for cell in params.cell_text_documents:
         ls.session.forget(cell.uri)
+
+
+def _cell_opened(ls: ComposerServer, uri: str) -> None:
+    ls.session.forget(uri)
+    if (document := ls.protocol.workspace.find(uri)) is not None:
+        ls.session.watch_edits(document)

@@ -22,6 +22,8 @@ DID_SHOW_INLINE_EDIT = "textDocument/didShowInlineEdit"
 ACCEPTED = "composer.nextEdit.accepted"
 DISMISSED = "composer.nextEdit.dismissed"
 _INVOKED = 1
+_MAX_NUMBER = (1 << 31) - 1
+"""LSP's, of a `uinteger`."""
 
 JsonObject = dict[str, Any]
 
@@ -120,7 +122,7 @@ def _position(fields: Mapping[str, Any]) -> types.Position:
     line, character = position.get("line"), position.get("character")
     if not isinstance(line, int) or not isinstance(character, int) or min(line, character) < 0:
         raise JsonRpcInvalidParams("position has a line and a character, numbers from 0 on")
-    return types.Position(line, character)
+    return types.Position(min(line, _MAX_NUMBER), min(character, _MAX_NUMBER))
 
 
 def _diagnostics(context: Mapping[str, Any]) -> list[Any]:

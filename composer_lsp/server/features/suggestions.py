@@ -50,7 +50,13 @@ async def explain_suggestion(ls: ComposerServer, *arguments: Any) -> JsonObject:
     from composer_lsp.completion.explanation import as_markdown, explained  # needed by few
 
     explanation = explained(answer)
-    path = _save(json.dumps(answer.as_json()))
+    try:
+        path = _save(json.dumps(answer.as_json()))
+    except OSError as error:
+        raise JsonRpcException(
+            f"the suggestion cannot be saved to {state_dir() / _SAVED}: {error.strerror}",
+            code=types.LSPErrorCodes.RequestFailed,
+        ) from error
     told = as_markdown(explanation, shown=ls.session.on_screen)
     return {
         "markdown": f"{told}\nAgain: `composer-lsp complete --replay {path}`\n",

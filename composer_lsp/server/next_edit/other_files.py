@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 from composer_lsp.completion.languages import language_of
 from composer_lsp.completion.request import DocumentSnapshot
@@ -39,7 +40,9 @@ class WorkspaceFiles:
 
     async def definitions(self, name: str) -> int:
         found = await _in_time(self._session.index.service.definitions(name), ())
-        return len({_path_of(each).as_uri() for each in found} - set(self._edited))
+        # Clients encode other characters than we do.
+        edited = set(map(unquote, self._edited))
+        return len({unquote(_path_of(each).as_uri()) for each in found} - edited)
 
     async def _document(self, path: Path) -> DocumentSnapshot | None:
         uri, language_id = path.as_uri(), language_of(path)

@@ -248,3 +248,26 @@ async def test_a_method_in_other_files_where_only_one_class_has_it():
     assert drawn(await workspace.find()) == "box.⟦expand→grow⟧()"
     workspace.num_definitions = 1  # somebody else's, in a file that is not looked at
     assert await workspace.find() is None
+
+
+async def test_the_same_names_in_another_function() -> None:
+    workspace = Workspace()
+    workspace.open(
+        """
+        def f(«w→width»):
+            return 1
+
+        x = 0
+
+        def g(«w→width»):
+            return w
+        """
+    )
+    assert drawn(await workspace.find()) == "return ⟦w→width⟧"
+
+
+async def test_the_same_names_in_another_document() -> None:
+    workspace = Workspace()
+    workspace.open("def «area→size»(w): pass\n", uri="file:///w/b.py")
+    workspace.open("def «area→size»(w): pass\n\nx = area(1)\n")
+    assert drawn(await workspace.find()) == "x = ⟦area→size⟧(1)"

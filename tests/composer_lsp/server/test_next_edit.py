@@ -271,3 +271,45 @@ async def test_other_files_by_the_index(window: LspClient, workspace: Path) -> N
     window.open(till.as_uri(), till.read_text(), version=7)
     found = await ask(window, uri=till.as_uri(), version=7)
     assert found["textDocument"] == {"uri": till.as_uri(), "version": 7}
+
+
+async def test_a_position_beyond_all_documents(client: LspClient) -> None:
+    client.open(URI, AREA)
+    rename(client)
+    document = {"uri": URI, "version": 2}
+    params = {"textDocument": document, "position": place(2**40, 2**40)}
+    assert (await client.request("composer/nextEdit", params))["kind"] == "rename"
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_in_a_notebook_s_cell(client: LspClient, is_late: bool) -> None:
+    """Of a notebook's beginning, or one that was added to it."""
+    notebook, uri = "file:///w/n.ipynb", "vscode-notebook-cell:/w/n.ipynb#a"
+    cell = {"kind": 2, "document": uri}
+    texts = [{"uri": uri, "languageId": "python", "version": 1, "text": AREA}]
+    client.notify(
+        "notebookDocument/didOpen",
+        {
+            "notebookDocument": {
+                "uri": notebook,
+                "notebookType": "jupyter-notebook",
+                "version": 1,
+                "cells": [] if is_late else [cell],
+            },
+            "cellTextDocuments": [] if is_late else texts,
+        },
+    )
+
+    def change(version: int, **cells: Any) -> None:
+        identifier = {"uri": notebook, "version": version}
+        client.notify(
+            "notebookDocument/didChange",
+            {"notebookDocument": identifier, "change": {"cells": cells}},
+        )
+
+    if is_late:
+        array = {"start": 0, "deleteCount": 0, "cells": [cell]}
+        change(2, structure={"array": array, "didOpen": texts})
+    renamed = [{"range": span(0, 4, 8), "text": "surface"}]
+    change(3, textContent=[{"document": {"uri": uri, "version": 2}, "changes": renamed}])
+    assert (await ask(client, uri=uri))["range"] == span(3, 6, 10)

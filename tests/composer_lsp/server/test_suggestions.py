@@ -103,6 +103,14 @@ async def test_nothing_to_explain_yet(client):
     assert caught.value.code == -32803
 
 
+async def test_an_explanation_that_cannot_be_saved(client, directory):
+    (directory / "s" / "suggestion.json").mkdir(parents=True)
+    await suggest(client, "xˇ")
+    with pytest.raises(LspError, match=r"cannot be saved to .*suggestion\.json") as caught:
+        await client.command(EXPLAIN)
+    assert caught.value.code == -32803
+
+
 async def test_an_item_that_replaces_text_is_filtered_by_it(client):
     entry = {
         "range": {"start": {"line": 0, "character": 2}, "end": {"line": 0, "character": 4}},
