@@ -125,8 +125,11 @@ class EngineService:
             self._pace.forget()
             self._context.forget_computed()
             self._answering = answering
+            self._model = None
             self._host.on_model(None)
             self._host.on_condition("ready", "")
+            if not self._tab().url and self._launcher.endpoint is not None:
+                self._start_getting_ready()
 
     async def restart(self) -> None:
         self._host.on_condition("starting", "")
