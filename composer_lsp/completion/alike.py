@@ -9,6 +9,8 @@ _NEAR_CHARS = 1200
 """Text before the place whose names count."""
 _MAX_LINES = 3000
 """Of a document, that are looked at: some 5 ms."""
+_MAX_LINE_CHARS = 400
+"""Of a line, that are looked at: more is data, or minified."""
 _MIN_SHARED = 3
 _NAME = re.compile(r"[^\W\d]\w{2,}")
 
@@ -36,7 +38,7 @@ def most_alike(text: str, names: frozenset[str]) -> Alike | None:
     inside: deque[frozenset[str]] = deque()
     best, best_start = 0, 0
     for index, line in enumerate(lines):
-        shared = names.intersection(_NAME.findall(line))
+        shared = names.intersection(_NAME.findall(line[:_MAX_LINE_CHARS]))
         inside.append(shared)
         for name in shared:
             counts[name] = counts.get(name, 0) + 1

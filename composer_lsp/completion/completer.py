@@ -6,6 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
+from urllib.parse import unquote
 
 from composer_index.ignores import HiddenFiles
 from composer_lsp.completion.answer import Answers
@@ -110,7 +111,7 @@ class Completer:
 
     def close_document(self, uri: str) -> None:
         """Forget a closed document and end its request."""
-        document = self._documents.pop(uri, None)
+        document = self._documents.pop(unquote(uri), None)
         if document is not None:
             document.cancel()
 
@@ -131,8 +132,9 @@ class Completer:
         return wants_suggestion(request.document, request.trigger, settings, self._roots())
 
     def _document(self, uri: str) -> "_Document":
-        document = self._documents.setdefault(uri, _Document())
-        self._documents.move_to_end(uri)
+        key = unquote(uri)
+        document = self._documents.setdefault(key, _Document())
+        self._documents.move_to_end(key)
         if len(self._documents) > _MAX_DOCUMENTS:
             _, oldest = self._documents.popitem(last=False)
             oldest.cancel()

@@ -12,6 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
+from urllib.parse import unquote
 
 from composer_lsp.completion.literals import line_comment
 from composer_lsp.completion.prompt import PromptWindow, path_end
@@ -134,7 +135,9 @@ class ContextKeeper:
     def prompt(self, request: CompletionRequest, window: FimPrompt, path: str) -> FimPrompt:
         document = self._document(request.document.uri)
         self._note(document, request, window, path)
-        whole = _extended(window, document.context, path, request.document.language_id)
+        # What was hidden or turned off since is in no prompt from now on.
+        context = self._shown(document.context) if self._settings().tab.retrieval else NO_CONTEXT
+        whole = _extended(window, context, path, request.document.language_id)
         limit = self._speed.new_tokens
         if request.trigger == "invoked" or limit is None:
             return whole
@@ -147,7 +150,7 @@ class ContextKeeper:
             path=path,
             language_id=request.document.language_id,
         )
-        return _extended(short, document.context, path, request.document.language_id)
+        return _extended(short, context, path, request.document.language_id)
 
     def computed(
         self, request: CompletionRequest, prompt: FimPrompt, timings: Mapping[str, float]
@@ -165,7 +168,8 @@ class ContextKeeper:
         if document.is_working and _is_elsewhere(latest, document.preparing):
             _cancel(document.work)
             await _ended(document.work)
-        while document.served_at < latest.at:
+        # The document may be closed while this waits.
+        while document.served_at < latest.at and self._is_open(document, request):
             work = document.work
             if work is None or work.done():
                 work = self._start(document, 0.0)
@@ -175,7 +179,7 @@ class ContextKeeper:
 
     def forget(self, uri: str) -> None:
         """The document was closed."""
-        if (document := self._documents.pop(uri, None)) is not None:
+        if (document := self._documents.pop(unquote(uri), None)) is not None:
             _cancel(document.work)
 
     def forget_computed(self) -> None:
@@ -258,9 +262,13 @@ class ContextKeeper:
         room = settings.engine.context_tokens - tab.context_tokens - tab.max_tokens
         return max(0, min(self._speed.stable_tokens, room))
 
+    def _is_open(self, document: _Document, request: CompletionRequest) -> bool:
+        return self._documents.get(unquote(request.document.uri)) is document
+
     def _document(self, uri: str) -> _Document:
-        document = self._documents.setdefault(uri, _Document())
-        self._documents.move_to_end(uri)
+        key = unquote(uri)
+        document = self._documents.setdefault(key, _Document())
+        self._documents.move_to_end(key)
         if len(self._documents) > _MAX_DOCUMENTS:
             _, oldest = self._documents.popitem(last=False)
             _cancel(oldest.work)

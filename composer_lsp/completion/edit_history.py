@@ -5,6 +5,7 @@ what stood there before; nothing is compared but the lines of one edit, and noth
 document that nobody edits. An edit that is undone is forgotten.
 """
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,11 +20,13 @@ _MAX_EDITS_A_DOCUMENT = 32
 _MAX_CLOSED = 16
 """Edits kept of documents that were closed."""
 _CONTEXT_LINES = 2
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a pair, which no encoding can carry."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Edit:
-    """Lines that took the place of others. Lines have no terminators."""
+    """Lines that took the place of others. Lines have no terminators, and U+FFFD for a lone surrogate."""
 
     uri: str
     language_id: str
@@ -247,4 +250,4 @@ def _is_bulk(lines: Sequence[str]) -> bool:
 
 
 def _contents(lines: Sequence[str]) -> tuple[str, ...]:
-    return tuple(line.rstrip("\r\n") for line in lines)
+    return tuple(_SURROGATE.sub("\ufffd", line.rstrip("\r\n")) for line in lines)

@@ -6,10 +6,10 @@ it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from composer_lsp.completion.repository import RepositoryContext, Snippet
-from composer_lsp.completion.tokens import estimated_tokens
+from composer_lsp.completion.tokens import CHARS_PER_TOKEN, estimated_tokens
 
 MAX_SNIPPET_TOKENS = 256
 """Of one piece: what says most stands at its top, and others should find room."""
@@ -43,8 +43,11 @@ def select(
 ) -> RepositoryContext:
     """The context of now: at most `max_tokens` (estimated) of the candidates, or `present` itself where
     a change does not pay. `name`: of the repository."""
-    chosen = _chosen(candidates, max_tokens)
-    worths = {_snippet(each): each.worth for each in candidates}
+    candidates = [replace(each, text=_short(each.text)) for each in candidates]
+    chosen = _chosen([each for each in candidates if each.text.strip()], max_tokens)
+    worths = {
+        _snippet(each): each.worth for each in sorted(candidates, key=lambda each: each.worth)
+    }
     placed = _placed(chosen, present)
     if placed == present.snippets:
         return present
@@ -57,12 +60,12 @@ def select(
 
 
 def _chosen(candidates: Sequence[Candidate], max_tokens: int) -> list[Candidate]:
-    """The worthiest first; of pieces that overlap, one."""
+    """The worthiest first; of pieces that overlap or say the same, one."""
     chosen: list[Candidate] = []
     num_left = max_tokens
     for each in sorted(candidates, key=lambda each: -each.worth):
         cost = _cost(_snippet(each))
-        if cost > num_left or not each.text.strip():
+        if cost > num_left:
             continue
         if not any(_overlap(each, other) for other in chosen):
             chosen.append(each)
@@ -72,7 +75,7 @@ def _chosen(candidates: Sequence[Candidate], max_tokens: int) -> list[Candidate]
 
 def _overlap(one: Candidate, other: Candidate) -> bool:
     is_apart = one.first_line > other.last_line or other.first_line > one.last_line
-    return one.path == other.path and not is_apart
+    return one.path == other.path and (not is_apart or one.text == other.text)
 
 
 def _placed(chosen: Sequence[Candidate], present: RepositoryContext) -> tuple[Snippet, ...]:
@@ -96,7 +99,7 @@ def _share_computed(snippets: Sequence[Snippet], present: RepositoryContext) -> 
 
 
 def _snippet(candidate: Candidate) -> Snippet:
-    return Snippet(path=candidate.path, text=_short(candidate.text))
+    return Snippet(path=candidate.path, text=candidate.text)
 
 
 def _short(text: str) -> str:
@@ -104,6 +107,8 @@ def _short(text: str) -> str:
     num_left = MAX_SNIPPET_TOKENS
     lines: list[str] = []
     for line in text.strip("\n").split("\n"):
+        if len(line) > num_left * CHARS_PER_TOKEN:
+            break
         num_left -= estimated_tokens(line) + 1
         if num_left < 0:
             break

@@ -28,6 +28,8 @@ class RemoteTabEngine:
         self._client: OpenAIClient = remote_client(settings, "tab")
         self._model = "" if settings.model == "auto" else settings.model
         self._last_error: EngineError | None = None
+        self._num_users = 0
+        self._is_retired = False
 
     async def complete(
         self,
@@ -42,6 +44,7 @@ class RemoteTabEngine:
         if self._backoff.remaining_s > 0 and not invoked:
             assert self._last_error is not None, "the back-off begins with an error"
             raise BackingOffError(self._last_error, self._backoff.remaining_s)
+        self._num_users += 1
         try:
             chunks = stream_completion(
                 self._client,
@@ -63,10 +66,20 @@ class RemoteTabEngine:
             self._last_error = error
             self._backoff.failed()
             raise
+        finally:
+            self._num_users -= 1
+            if self._is_retired and self._num_users == 0:
+                await self._client.aclose()
 
     async def prepare(self, prompt: FimPrompt) -> Mapping[str, float]:
         """Nothing: a server's time is others' too, and may have its price."""
         return {}
+
+    async def retire(self) -> None:
+        """Close once the last answer that runs has ended; nobody asks any more."""
+        self._is_retired = True
+        if self._num_users == 0:
+            await self._client.aclose()
 
     async def aclose(self) -> None:
         await self._client.aclose()

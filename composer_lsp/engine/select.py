@@ -51,12 +51,12 @@ class ConfiguredTabEngine:
         await self._close_remote()
 
     async def _current(self) -> LocalTabEngine | RemoteTabEngine:
+        while self._remote is not None and self._remote[0] != self._settings():
+            await self._close_remote()  # Meanwhile they may change again.
         settings = self._settings()
         if not settings.url:
-            await self._close_remote()
             return self._local
-        if self._remote is None or self._remote[0] != settings:
-            await self._close_remote()
+        if self._remote is None:
             self._remote = (settings, RemoteTabEngine(settings))
         return self._remote[1]
 
@@ -64,4 +64,4 @@ class ConfiguredTabEngine:
         if self._remote is not None:
             _, engine = self._remote
             self._remote = None
-            await engine.aclose()
+            await engine.retire()

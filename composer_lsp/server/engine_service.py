@@ -125,8 +125,11 @@ class EngineService:
             self._pace.forget()
             self._context.forget_computed()
             self._answering = answering
+            self._model = None
             self._host.on_model(None)
             self._host.on_condition("ready", "")
+            if not self._tab().url and self._launcher.endpoint is not None:
+                self._start_getting_ready()
 
     async def restart(self) -> None:
         self._host.on_condition("starting", "")
@@ -183,11 +186,15 @@ class EngineService:
         return self._getting_ready
 
     def _on_load_done(self, task: "asyncio.Task[None]") -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
             # Whoever asked may be gone, and "loading" must not stay.
             told = _service_error(error, self._tab())
             self._host.on_condition(told.condition, str(told))
             logger.info("the engine did not get ready: %s", error)
+        elif self._model is None and not self._tab().url:
+            self._start_getting_ready()  # The settings changed meanwhile.
 
     async def _load(self, at_once: bool) -> None:
         """Have the engine run and the model loaded; tell how far it is."""
@@ -203,8 +210,9 @@ class EngineService:
             answer = await load_model(client, tab.model)
         finally:
             await client.aclose()
-        self._model = str(answer.get("model", tab.model))
-        self._host.on_model(self._model)
+        if tab.model == self._tab().model:
+            self._model = str(answer.get("model", tab.model))
+            self._host.on_model(self._model)
         self._host.on_condition("ready", "")
         if self._speed.tokens_per_s is None:
             try:

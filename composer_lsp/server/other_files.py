@@ -37,6 +37,8 @@ _QUERY_CHARS = 400
 _NUM_EDITS = 4
 _MAX_EDIT_LINES = 16
 """Of both sides."""
+_MAX_LINE_CHARS = 200
+"""Of a line of an edit: of one that is longer, little would come into the prompt."""
 _DIFF = ".diff"
 """Behind the path of a file whose edit is told of."""
 _OWN_LINES = 100
@@ -61,6 +63,8 @@ class OtherFiles:
         self._edits = edits
         self._copies = copies
         self._hidden = HiddenFiles()
+        self._has_index_answered = False
+        """Until it has, no prompt has anything of it that should stay."""
 
     async def gather(self, request: CompletionRequest) -> Sequence[Candidate] | None:
         path = local_path(request.document.uri)
@@ -69,10 +73,15 @@ class OtherFiles:
         if service is not None and path is not None and self._root_of(path):
             try:
                 found += await self._indexed(service, path, request)
+                self._has_index_answered = True
             except WorkerError as error:
                 logger.info("nothing of other files: %s", error)
-                return None
-        return [*found, *self._open(request), *self._edited(request), *self._copied(request)]
+                if self._has_index_answered:
+                    return None
+        found += [*self._open(request), *self._edited(request), *self._copied(request)]
+        # The index may be behind, and by its settings it may hold what no prompt does.
+        hidden = {path for path in {each.path for each in found} if self.is_hidden(path)}
+        return [each for each in found if each.path not in hidden]
 
     def repository_of(self, path: str) -> str:
         root = self._root_of(path)
@@ -131,7 +140,7 @@ class OtherFiles:
             for edit in reversed(self._edits.recent(2 * _NUM_EDITS))
             if unquote(edit.uri) != own or not edit.first_line <= line <= edit.end_line
         ]
-        short = [edit for edit in elsewhere if _num_lines(edit) <= _MAX_EDIT_LINES]
+        short = [edit for edit in elsewhere if _is_short(edit)]
         for rank, edit in enumerate(short[:_NUM_EDITS]):
             path = self._shown_path(document_path(edit.uri) or "")
             yield Candidate(
@@ -171,16 +180,21 @@ class OtherFiles:
         return next((root for root in roots if PurePath(path).is_relative_to(root)), None)
 
 
-def _num_lines(edit: Edit) -> int:
-    return len(edit.old_lines) + len(edit.new_lines)
+def _is_short(edit: Edit) -> bool:
+    lines = [*edit.old_lines, *edit.new_lines]
+    return len(lines) <= _MAX_EDIT_LINES and len(_narrow(lines)) == len(lines)
+
+
+def _narrow(lines: Sequence[str]) -> Sequence[str]:
+    return [line for line in lines if len(line) <= _MAX_LINE_CHARS]
 
 
 def _change(edit: Edit) -> str:
     """A diff without line numbers, which would change with every line above."""
-    lines = ["@@", *(f" {line}" for line in edit.before)]
+    lines = ["@@", *(f" {line}" for line in _narrow(edit.before))]
     lines += [f"-{line}" for line in edit.old_lines]
     lines += [f"+{line}" for line in edit.new_lines]
-    lines += [f" {line}" for line in edit.after]
+    lines += [f" {line}" for line in _narrow(edit.after)]
     return "\n".join(lines).rstrip()
 
 

@@ -26,3 +26,9 @@ def test_names_before_the_cursor_and_on_its_line() -> None:
 
 def test_an_empty_document_has_nothing() -> None:
     assert most_alike("", frozenset({"alpha", "beta", "gamma"})) is None
+
+
+def test_of_a_line_of_data_only_the_beginning_is_looked_at() -> None:
+    names = frozenset({"alpha", "beta", "gamma"})
+    assert most_alike(f"alpha beta gamma {'x, ' * 400}", names) is not None
+    assert most_alike(f"{'x, ' * 400} alpha beta gamma", names) is None

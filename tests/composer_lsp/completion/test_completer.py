@@ -322,12 +322,13 @@ async def test_cancelling_an_explicit_request_closes_the_stream_before_it_return
     assert await text_of(tab, request_at("x = ˇ\n", version=2)) == "value"
 
 
-async def test_closing_the_document_ends_its_request() -> None:
+@pytest.mark.parametrize("closed", ["file:///w/a.py", "file:///w/%61.py"])
+async def test_closing_the_document_ends_its_request(closed: str) -> None:
     engine = FakeEngine("value", is_open=False)
     tab = completer(engine)
     task = asyncio.create_task(tab.complete(request_at("x = ˇ\n", version=9)))
     await engine.started.wait()
-    tab.close_document("file:///w/a.py")
+    tab.close_document(closed)
     async with asyncio.timeout(LIMIT_S):
         assert not await task
     engine.gate.set()

@@ -288,3 +288,60 @@ PROMPT = FimPrompt(prefix="abc " * 30, suffix="def " * 30)
 )
 def test_tokens_that_are_new_to_the_engine(computed: Sequence[FimPrompt], num_new: int) -> None:
     assert num_new_tokens(PROMPT, computed) == num_new
+
+
+async def test_a_file_that_was_hidden_is_in_no_prompt_from_then_on() -> None:
+    fake = Fake(PIECE, replace(PIECE, path="c.py"))
+    context = keeper(fake, measured())
+    request = request_at(LONG + "x = ˇ\n")
+    await rest(context, request)
+    fake.hidden = {"b.py"}
+    for trigger in ("invoked", "automatic"):
+        prompt = ask(context, replace(request, trigger=trigger))
+        assert [each.path for each in prompt.context.snippets] == ["c.py"]
+
+
+async def test_other_files_that_are_turned_off_are_in_no_prompt_from_then_on() -> None:
+    fake = Fake(PIECE)
+    chosen = [Settings()]
+    context = ContextKeeper(
+        sources=fake,
+        prepare=fake.prepare,
+        speed=measured(),
+        settings=lambda: chosen[-1],
+        rest_s=0.0,
+    )
+    request = request_at(LONG + "x = ˇ\n")
+    await rest(context, request)
+    assert ask(context, request).context.snippets
+    chosen.append(Settings(tab=TabSettings(retrieval=False)))
+    assert ask(context, request).context == NO_CONTEXT
+
+
+async def test_a_document_closed_by_another_spelling_of_its_uri_ends_its_work() -> None:
+    fake = Fake()
+    fake.gate.clear()
+    context = keeper(fake, measured())
+    resting = asyncio.ensure_future(rest(context, request_at(LONG + "ˇ", uri="file:///w/a b.py")))
+    await asyncio.wait_for(fake.started.wait(), LIMIT_S)
+    context.forget("file:///w/a%20b.py")
+    await resting
+    assert fake.num_cancelled == 1
+
+
+async def test_nothing_is_begun_for_a_document_that_is_closed_while_the_user_goes_elsewhere() -> (
+    None
+):
+    fake = Fake()
+    fake.gate.clear()
+    context = keeper(fake, measured())
+    other = LONG.replace("value", "other")
+    first = asyncio.ensure_future(rest(context, request_at(f"{LONG}ˇ{other}")))
+    await asyncio.wait_for(fake.started.wait(), LIMIT_S)
+    request = request_at(f"{LONG}{other}ˇ")
+    second = asyncio.ensure_future(rest(context, request))
+    await asyncio.sleep(0)
+    context.forget(request.document.uri)
+    fake.gate.set()
+    await asyncio.gather(first, second)
+    assert len(fake.prepared) == 1

@@ -217,3 +217,11 @@ def test_undoing_step_by_step_leaves_nothing(text, changes):
         buffer.replace(buffer.position_at(start), buffer.position_at(end), old)
     assert buffer.text == text
     assert window.told() == []
+
+
+def test_half_of_a_surrogate_pair_is_no_text_of_a_prompt() -> None:
+    window = Window()
+    window.open("one = 1\ntwo = 2 # \ud800\nthree = 3\n")
+    window.replace("1", "'\udfff'")
+    [edit] = window.history.recent(1)
+    assert (edit.new_lines, edit.after[0]) == (("one = '\ufffd'",), "two = 2 # \ufffd")

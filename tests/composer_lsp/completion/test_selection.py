@@ -99,3 +99,17 @@ def test_never_more_than_the_budget_and_the_same_again(
         chosen = select(candidates, max_tokens=max_tokens, present=present)
         assert sum(estimated_tokens(each.text) for each in chosen.snippets) <= max_tokens
         assert select(candidates, max_tokens=max_tokens, present=chosen) is chosen
+
+
+def test_a_piece_that_begins_with_a_line_too_long_to_fit_is_left_out() -> None:
+    data = Candidate(path="data.min.js", text="[" + "some_name, " * 45_000 + "]", worth=0.9)
+    other = Candidate(path="b.py", text="def helper(): ...", worth=0.1)
+    chosen = select([data, other], max_tokens=2048, present=NO_CONTEXT)
+    assert [each.path for each in chosen.snippets] == ["b.py"]
+
+
+def test_pieces_that_say_the_same_stand_there_once() -> None:
+    same = [piece("a", worth, first_line=line) for worth, line in ((0.5, 1), (0.9, 50), (0.1, 90))]
+    chosen = select(same, max_tokens=2048, present=NO_CONTEXT)
+    assert len(chosen.snippets) == 1
+    assert select(same, max_tokens=2048, present=chosen) is chosen

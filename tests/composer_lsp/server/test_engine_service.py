@@ -258,6 +258,18 @@ async def test_the_engine_answers(directory):
         assert last["num_prefill_tokens"] > 0 == last["num_cached_tokens"]
 
 
+async def test_the_model_is_told_anew_after_it_was_changed(directory):
+    async with scripted_engine(directory), composer(directory) as client:
+        await client.state("idle")
+        assert await suggest(client, "total = ˇ\n") == ["sum(values)"]
+        told = len(client.received)
+        settings = {"composer": {"tab": {"model": "another"}}}
+        client.notify("workspace/didChangeConfiguration", {"settings": settings})
+        await client.notification(
+            "composer/status", lambda params: params.get("model") == "scripted", after=told
+        )
+
+
 async def test_an_explicit_request_gets_several(directory):
     async with scripted_engine(directory), composer(directory) as client:
         # Seed 1 brings the likeliest once more.

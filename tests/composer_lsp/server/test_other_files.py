@@ -111,13 +111,6 @@ async def test_what_the_prompt_has_anyway_is_left_out(tmp_path: Path) -> None:
     assert [each.first_line for each in found or ()] == [500]
 
 
-async def test_an_index_that_cannot_answer_tells_so(tmp_path: Path) -> None:
-    index = FakeIndex()
-    index.error = WorkerError("gone")
-    window = Window(tmp_path, index)
-    assert await window.files.gather(window.request(window.open("a.py", OWN), 0)) is None
-
-
 async def test_open_documents_of_the_language_without_an_index(tmp_path: Path) -> None:
     window = Window(tmp_path)
     window.open("b.py", OTHER)
@@ -197,3 +190,36 @@ async def test_documents_outside_of_the_folders_ask_no_index(tmp_path: Path, uri
     assert index.asked == []
     assert window.files.repository_of("/elsewhere/x.py") == ""
     assert window.files.repository_of(str(tmp_path / "a.py")) == tmp_path.name
+
+
+async def test_what_the_index_has_of_hidden_files_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / ".composerignore").write_text("b.py\n")
+    told = [result(name, "KEY = 'value'", "sibling") for name in ("b.py", ".env", "c.py")]
+    window = Window(tmp_path, FakeIndex(related=told, alike=told))
+    found = await window.files.gather(window.request(window.open("a.py", OWN), len(OWN)))
+    assert {each.path for each in found or ()} == {"c.py"}
+
+
+async def test_an_index_that_never_answered_leaves_the_open_documents(tmp_path: Path) -> None:
+    index = FakeIndex()
+    index.error = WorkerError("cannot start")
+    window = Window(tmp_path, index)
+    window.open("b.py", OTHER)
+    request = window.request(window.open("a.py", OWN), len(OWN))
+    assert [each.path for each in await window.files.gather(request) or ()] == ["b.py"]
+    index.error = None
+    await window.files.gather(request)
+    index.error = WorkerError("gone")
+    assert await window.files.gather(request) is None
+
+
+async def test_an_edit_among_long_lines_is_told_without_them(tmp_path: Path) -> None:
+    window = Window(tmp_path)
+    own = window.open("a.py", OWN)
+    data = f"data = [{'1, ' * 1000}]"
+    other = window.open("b.py", f"{data}\none = 1\ntwo = 2\n")
+    window.edit(other, 1, "un = 1")
+    found = await window.files.gather(window.request(own, len(OWN)))
+    assert [each.text for each in found or ()] == ["@@\n-one = 1\n+un = 1\n two = 2"]
+    window.edit(other, 0, "data = []")
+    assert await window.files.gather(window.request(own, len(OWN))) == []
