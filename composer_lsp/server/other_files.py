@@ -1,6 +1,7 @@
 """What there is to say to a place in a document: by the index, by the open documents, and by what the
 user edited and copied of late."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
@@ -21,6 +22,8 @@ from composer_lsp.server.window_index import local_path
 
 logger = logging.getLogger(__name__)
 
+INDEX_LIMIT_S = 10.0
+"""How long the index is waited for, in the background."""
 _WORTH = {"import": 0.9, "sibling": 0.5, "test": 0.5, "edited together": 0.4}
 """Of the first piece of each kind that the index tells of."""
 _ALIKE_WORTH = 0.7
@@ -55,13 +58,16 @@ class OtherFiles:
         roots: Callable[[], Sequence[str]],
         edits: EditHistory,
         copies: Copies,
+        limit_s: float = INDEX_LIMIT_S,
     ) -> None:
-        """`index`: None while it is turned off. `roots`: the workspace folders' paths."""
+        """`index`: None while it is turned off, and waited for `limit_s` at most. `roots`: the workspace
+        folders' paths."""
         self._index = index
         self._documents = documents
         self._roots = roots
         self._edits = edits
         self._copies = copies
+        self._limit_s = limit_s
         self._hidden = HiddenFiles()
         self._has_index_answered = False
         """Until it has, no prompt has anything of it that should stay."""
@@ -72,10 +78,12 @@ class OtherFiles:
         found: list[Candidate] = []
         if service is not None and path is not None and self._root_of(path):
             try:
-                found += await self._indexed(service, path, request)
+                async with asyncio.timeout(self._limit_s):
+                    found += await self._indexed(service, path, request)
                 self._has_index_answered = True
-            except WorkerError as error:
-                logger.info("nothing of other files: %s", error)
+            except (WorkerError, TimeoutError) as error:
+                reason = str(error) or f"the index said nothing for {self._limit_s:g} s"
+                logger.info("nothing of other files: %s", reason)
                 if self._has_index_answered:
                     return None
         found += [*self._open(request), *self._edited(request), *self._copied(request)]

@@ -1,5 +1,6 @@
 """What the index and the open documents have to say to a place."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -26,9 +27,12 @@ class FakeIndex:
         self.asked: list[tuple[str, int]] = []
         self.queries: list[str] = []
         self.error: WorkerError | None = None
+        self.hangs = False
 
     async def related(self, path: str, line: int, *, limit: int) -> Sequence[Mapping[str, Any]]:
         self.asked.append((path, line))
+        if self.hangs:
+            await asyncio.Event().wait()
         if self.error is not None:
             raise self.error
         return self._related
@@ -54,6 +58,7 @@ class Window:
             lambda: [str(root)],
             self.edits,
             self.copies,
+            limit_s=0.05,
         )
 
     def open(self, name: str, text: str, language_id: str = "python") -> str:
@@ -198,6 +203,14 @@ async def test_what_the_index_has_of_hidden_files_is_left_out(tmp_path: Path) ->
     window = Window(tmp_path, FakeIndex(related=told, alike=told))
     found = await window.files.gather(window.request(window.open("a.py", OWN), len(OWN)))
     assert {each.path for each in found or ()} == {"c.py"}
+
+
+async def test_an_index_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
+    index = FakeIndex()
+    index.hangs = True
+    window = Window(tmp_path, index)
+    async with asyncio.timeout(30):
+        assert await window.files.gather(window.request(window.open("a.py", OWN), 0)) == []
 
 
 async def test_an_index_that_never_answered_leaves_the_open_documents(tmp_path: Path) -> None:
