@@ -17,7 +17,8 @@ StartFake = Callable[..., AbstractAsyncContextManager[LspClient]]
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="c-") as path:
+    # A worker of the server's may still write while it leaves.
+    with tempfile.TemporaryDirectory(prefix="c-", ignore_cleanup_errors=True) as path:
         yield Path(path)
 
 
@@ -64,7 +65,8 @@ async def client(start_fake: StartFake) -> AsyncIterator[LspClient]:
 async def shared_client() -> AsyncIterator[LspClient]:
     """An initialized client that tests share which leave the server as they find it; they carry
     `pytest.mark.asyncio(loop_scope="module")`."""
-    with tempfile.TemporaryDirectory(prefix="c-") as path:
+    # A worker of the server's may still write while it leaves.
+    with tempfile.TemporaryDirectory(prefix="c-", ignore_cleanup_errors=True) as path:
         env = {"FAKE_EVENTS": str(Path(path) / "events")}
         async with start_server(Path(path), command=FAKE_SERVER, env=env) as client:
             await client.initialize()
