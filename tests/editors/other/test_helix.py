@@ -18,7 +18,7 @@ AREA = {"match": r"def ar$", "text": REST}
 OPENED = '"method":"textDocument/didOpen"'
 WIDE = 'café = "🙂"; '
 TOTAL = {"match": r"tot$", "text": "al = 1"}
-LONG = {"match": r"many$", "text": " = [" + "".join(f"\n    {n}," for n in range(50)) + "\n]"}
+LONG = {"match": r"def many$", "text": "(a):" + "".join(f"\n    v{n}={n}" for n in range(50))}
 """Each line is a token of the scripted engine."""
 
 
@@ -93,11 +93,11 @@ def test_the_word_behind_wide_characters_is_replaced(
 def test_the_settings_of_the_snippet_take_effect(open_helix: OpenHelix, screen: Terminal) -> None:
     file = open_helix([LONG])
 
-    screen.type("many")
-    accept_and_save(screen, "many = [")
+    screen.type("def many")
+    accept_and_save(screen, "many(a):")
 
     wait_for("the file on disk", lambda: file.read_text() != "", lambda: screen.screen)
-    num_items = file.read_text().count(",")
+    num_items = file.read_text().count("=")
     assert 20 < num_items < 32
 
 
