@@ -38,7 +38,8 @@ export class Editor {
 
   async openTab(name) {
     await this.fillQuickInput("Control+P", name);
-    await this.page.locator(".quick-input-list .monaco-list-row").filter({ hasText: name }).first().waitFor();
+    // The one that Enter takes: before the list is filtered, files that were open come first.
+    await this.page.locator(".quick-input-list .monaco-list-row.focused").filter({ hasText: name }).waitFor();
     await this.page.keyboard.press("Enter");
     await this.page.locator(".tab.active").filter({ hasText: name }).waitFor();
   }
