@@ -203,8 +203,8 @@ def test_completion_of_the_command(start_neovim: StartNeovim) -> None:
     neovim = start_neovim()
 
     complete = neovim.api.funcs.getcompletion
-    names = "doctor index log next pull restart snooze status toggle why".split()
-    assert complete("Composer ", "cmdline") == names
+    names = ["doctor", "index", "log", "next", "pull", "restart", "snooze", "status", "toggle"]
+    assert complete("Composer ", "cmdline") == [*names, "why"]
     assert complete("Composer s", "cmdline") == ["snooze", "status"]
     assert complete("Composer restart ", "cmdline") == ["engine", "server"]
 
