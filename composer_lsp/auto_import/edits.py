@@ -31,6 +31,17 @@ def joined_to(tree: Tree, items: Sequence[Node], name: str) -> ImportEdit:
     return ImportEdit(tree.offset(last.end_byte), text)
 
 
+def first_import(tree: Tree, last: Node | None, statement: str) -> ImportEdit:
+    """The statement behind `last`, with which the file's head ends; None: at the top."""
+    if last is None:
+        return ImportEdit(0, f"{statement}\n\n" if tree.source.strip() else f"{statement}\n")
+    rest = tree.source[last.end_byte :]
+    is_followed = rest.startswith((b"\n\n", b"\r\n\r\n")) or not rest.strip()
+    return ImportEdit(
+        tree.offset(last.end_byte), f"\n\n{statement}" + ("" if is_followed else "\n")
+    )
+
+
 def _order(name: str) -> tuple[int, str]:
     """As isort and ruff sort: constants, classes, then all else."""
     bare = name.split()[0]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tree_sitter import Node
 
-from composer_lsp.auto_import.edits import ImportEdit, joined_to
+from composer_lsp.auto_import.edits import ImportEdit, first_import, joined_to
 from composer_lsp.auto_import.trees import Tree
 
 _IMPORTS = ("import_statement", "import_from_statement", "future_import_statement")
@@ -123,10 +123,4 @@ def _first_import(tree: Tree, statement: str) -> ImportEdit:
             last = node
         if node.type != "comment":
             break
-    if last is None:
-        return ImportEdit(0, f"{statement}\n\n" if tree.source.strip() else f"{statement}\n")
-    rest = tree.source[last.end_byte :]
-    is_followed = rest.startswith((b"\n\n", b"\r\n\r\n")) or not rest.strip()
-    return ImportEdit(
-        tree.offset(last.end_byte), f"\n\n{statement}" + ("" if is_followed else "\n")
-    )
+    return first_import(tree, last, statement)

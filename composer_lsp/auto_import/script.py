@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tree_sitter import Node
 
-from composer_lsp.auto_import.edits import ImportEdit, joined_to
+from composer_lsp.auto_import.edits import ImportEdit, first_import, joined_to
 from composer_lsp.auto_import.trees import Tree
 
 _SUFFIXES = frozenset({".js", ".jsx", ".mjs", ".ts", ".tsx", ".mts"})
@@ -65,13 +65,7 @@ def _first_import(tree: Tree, statement: str) -> ImportEdit:
         if node.type == "comment" and is_apart:
             break
         last = node
-    if last is None:
-        return ImportEdit(0, f"{statement}\n\n" if tree.source.strip() else f"{statement}\n")
-    rest = tree.source[last.end_byte :]
-    is_followed = rest.startswith((b"\n\n", b"\r\n\r\n")) or not rest.strip()
-    return ImportEdit(
-        tree.offset(last.end_byte), f"\n\n{statement}" + ("" if is_followed else "\n")
-    )
+    return first_import(tree, last, statement)
 
 
 def _specifiers(node: Node) -> Iterator[Node]:

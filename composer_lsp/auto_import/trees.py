@@ -21,11 +21,10 @@ class Tree:
     def of(cls, text: str, language_id: str) -> "Tree | None":
         """None for a language that is not supported, and for a text that is too much work."""
         language = LANGUAGES.get(language_id) if language_id in SUPPORTED else None
-        loaded = grammar.load(language) if language else None
-        if language is None or loaded is None:
+        if language is None:
             return None
         source = text.encode("utf-8", "replace")
-        tree = grammar.parse_tree(language, loaded, source)
+        tree = grammar.parse(language, source)
         return cls(tree.root_node, source) if tree else None
 
     def text(self, node: Node) -> str:

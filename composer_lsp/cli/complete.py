@@ -3,13 +3,12 @@
 import argparse
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from composer_lsp.cli.place import PlaceError, offset_of, parse_place, read_document
-from composer_lsp.completion.answer import Answer, AnswerFileError, read_answer
+from composer_lsp.completion.answer import Answer, AnswerFileError, read_answer, save_answer
 from composer_lsp.completion.explanation import as_markdown, explained
 from composer_lsp.completion.prompt import path_end, with_newlines
 from composer_lsp.completion.repository import RepositoryContext, Snippet
@@ -152,9 +151,7 @@ def _settings_of(args: argparse.Namespace) -> TabSettings:
 def _save(answer: Answer, path: Path) -> None:
     """Raises: AnswerFileError."""
     try:
-        # It holds source text.
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            json.dump(answer.as_json(), file)
+        save_answer(answer, path)
     except OSError as error:
         raise AnswerFileError(f"cannot write {path}: {error.strerror}") from error
 

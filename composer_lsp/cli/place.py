@@ -1,14 +1,11 @@
 """`FILE:LINE:COL` on a command line: the cursor's place, and the file as an editor would open it."""
 
-import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from composer_lsp.completion.lines import split_lines
 from composer_lsp.completion.request import DocumentSnapshot
-
-_LINE_END = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
-"""As editors count lines; `str.splitlines` also takes form feeds and more."""
 
 _MAX_BYTES = 16 << 20
 """Of a file: more than anybody writes by hand."""
@@ -41,7 +38,7 @@ def parse_place(text: str) -> Place:
 
 def offset_of(text: str, place: Place) -> int:
     """The place's offset in the file's text. Raises: PlaceError."""
-    lines = _LINE_END.split(text)
+    lines = split_lines(text)
     if not 1 <= place.line <= len(lines):
         raise PlaceError(f"{place.path} has {len(lines)} lines, no line {place.line}")
     line = lines[place.line - 1].rstrip("\r\n")

@@ -2,9 +2,11 @@
 
 import dataclasses
 import json
+import os
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import cattrs
@@ -89,6 +91,13 @@ class Answer:
 
     def as_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+
+def save_answer(answer: Answer, path: Path) -> None:
+    """As `read_answer` reads it. It holds source text, so the file is the user's alone. Raises: OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(answer.as_json(), file)
 
 
 def read_answer(text: str) -> Answer:

@@ -26,12 +26,10 @@ def heads_above(text: str, start: int, language_id: str, *, max_tokens: int) -> 
     """Whole lines of the text before `start`, the beginning of a line: the heads of what encloses it and,
     before them, as many of the first imports as there is room for. Empty without a grammar."""
     language = LANGUAGES.get(language_id)
-    is_parsed = start > 0 and len(text) <= _MAX_CHARS
-    loaded = grammar.load(language) if language and is_parsed else None
-    if language is None or loaded is None:
+    if language is None or start == 0 or len(text) > _MAX_CHARS:
         return ""
     source = text.encode("utf-8", "replace")
-    tree = grammar.parse_tree(language, loaded, source)
+    tree = grammar.parse(language, source)
     if tree is None:
         return ""
     lines = source.split(b"\n")

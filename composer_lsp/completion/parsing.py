@@ -88,9 +88,7 @@ def _beginnings(answer: str) -> Iterator[str]:
 
 
 def _num_errors(language: Language, text: str) -> int | None:
-    loaded = grammar.load(language)
-    source = text.encode("utf-8", "replace")
-    tree = grammar.parse_tree(language, loaded, source) if loaded else None
+    tree = grammar.parse(language, text.encode("utf-8", "replace"))
     if tree is None:
         return None
     num_errors = 0

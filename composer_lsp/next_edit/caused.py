@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from composer_lsp.next_edit.proposal import Gap, Proposal, Situation, split_lines
+from composer_lsp.completion.lines import split_lines
+from composer_lsp.next_edit.proposal import Gap, Proposal, Situation
 
 _NEAR_EDITS = 4
 _WORD = re.compile(r"[^\W\d]\w*")

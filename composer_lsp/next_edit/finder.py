@@ -12,6 +12,7 @@ from collections.abc import (
 )
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from composer_lsp.next_edit import arguments, rename
 from composer_lsp.next_edit.arguments import signatures
@@ -95,24 +96,24 @@ def _found(situation: Situation) -> list[_Found]:
     document = situation.document
     source = situation.sources(document)
     found: list[_Found] = []
-    for each in renames(situation) if source is not None else ():
-        here = rename.in_document(each, document, source) if source is not None else []
+    for each in renames(situation) if source else ():
+        here = rename.in_document(each, document, source) if source else []
         found.append(
             _Found(
                 order=_order(situation, each.change[1:]),
                 here=_near(here, situation),
                 change=each.change,
-                elsewhere=_elsewhere_of_rename(each, situation),
+                elsewhere=partial(rename.elsewhere, each, situation),
             )
         )
-    for each in _signatures(situation) if source is not None else ():
+    for each in _signatures(situation) if source else ():
         here = arguments.in_document(each, document, source, situation.edits) if source else []
         found.append(
             _Found(
                 order=each.edit.order,
                 here=_near(here, situation),
                 change=each.change,
-                elsewhere=_elsewhere_of_signature(each, situation),
+                elsewhere=partial(arguments.elsewhere, each, situation),
             )
         )
     newest = max((edit.order for edit in situation.edits), default=0)
@@ -154,15 +155,3 @@ def _near(proposals: Sequence[Proposal], situation: Situation) -> Sequence[Propo
         return proposal.line < row, proposal.start
 
     return sorted(proposals, key=distance)
-
-
-def _elsewhere_of_rename(
-    each: rename.Rename, situation: Situation
-) -> Callable[[OtherFiles], Awaitable[Sequence[Proposal]]]:
-    return lambda others: rename.elsewhere(each, situation, others)
-
-
-def _elsewhere_of_signature(
-    each: arguments.Signature, situation: Situation
-) -> Callable[[OtherFiles], Awaitable[Sequence[Proposal]]]:
-    return lambda others: arguments.elsewhere(each, situation, others)

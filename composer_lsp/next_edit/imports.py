@@ -5,7 +5,8 @@ from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
 from composer_lsp.completion.edit_history import Edit
-from composer_lsp.next_edit.proposal import Proposal, Situation, line_of, split_lines
+from composer_lsp.completion.lines import split_lines
+from composer_lsp.next_edit.proposal import Proposal, Situation, line_of
 from composer_lsp.next_edit.source import Imported, Source
 
 _NEAR_EDITS = 6

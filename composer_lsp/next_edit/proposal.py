@@ -1,12 +1,12 @@
 """What is proposed as the next edit, and what finders look at to find it."""
 
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, Protocol
 
 from composer_lsp.completion.edit_history import Edit
+from composer_lsp.completion.lines import split_lines
 from composer_lsp.completion.request import DocumentSnapshot
 from composer_lsp.next_edit.reader import read_source
 from composer_lsp.next_edit.source import Source
@@ -122,14 +122,6 @@ def without(document: DocumentSnapshot, edit: Edit) -> DocumentSnapshot:
     return DocumentSnapshot(
         uri=document.uri, version=-1, text=text, language_id=document.language_id
     )
-
-
-def split_lines(text: str) -> list[str]:
-    """Lines with their terminators, as an editor counts them."""
-    lines = list(io.StringIO(text, newline=""))
-    if not lines or lines[-1].endswith(("\n", "\r")):
-        lines.append("")
-    return lines
 
 
 def line_of(text: str, offset: int) -> int:

@@ -106,12 +106,9 @@ def read_source(text: str, language_id: str) -> Source | None:
     language = LANGUAGES.get(language_id)
     if language is None or language.is_prose or len(text) > MAX_CHARS:
         return None
-    loaded = grammar.load(language)
-    if loaded is None:
-        return None
     # Of the same length, so that offsets stay.
     lines = text.replace("\r\n", " \n").replace("\r", "\n")
-    tree = grammar.parse_tree(language, loaded, lines.encode("utf-8", "replace"))
+    tree = grammar.parse(language, lines.encode("utf-8", "replace"))
     if tree is None:
         return None
     source = Source(text, language_id)

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from composer_lsp.completion.edit_history import Edit
-from composer_lsp.next_edit.proposal import Proposal, Situation, split_lines
+from composer_lsp.completion.lines import split_lines
+from composer_lsp.next_edit.proposal import Proposal, Situation
 from composer_lsp.next_edit.tokens import Operation, operations, tokens_of
 
 _MAX_LINES = 6

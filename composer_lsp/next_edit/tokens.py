@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from composer_lsp.completion.edit_history import Edit, num_common
-from composer_lsp.next_edit.proposal import split_lines
+from composer_lsp.completion.lines import split_lines
 
 _TOKEN = re.compile(r"[^\W\d]\w*|\d[\w.]*|\s+|.", re.DOTALL)
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")

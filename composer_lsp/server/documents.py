@@ -5,7 +5,6 @@ joined when somebody asks. `Document` and `DocumentStore` put it under pygls, wh
 its own.
 """
 
-import io
 import logging
 import re
 from bisect import bisect_right
@@ -18,6 +17,7 @@ from lsprotocol import types
 from pygls.workspace import TextDocument, Workspace
 
 from composer_lsp.completion.edit_history import Watch
+from composer_lsp.completion.lines import split_lines
 from composer_lsp.completion.request import DocumentSnapshot
 from composer_lsp.server.positions import PositionEncoding
 
@@ -60,7 +60,7 @@ class TextBuffer:
         return self._lines
 
     def replace_all(self, text: str) -> None:
-        old, self._lines = self._lines, _split(self._joined(text))
+        old, self._lines = self._lines, split_lines(self._joined(text))
         self._text: str | None = None
         self._starts: list[int] | None = None
         if self.watch is not None:
@@ -74,7 +74,7 @@ class TextBuffer:
         if first > 0 and changed.startswith("\n") and self._lines[first - 1].endswith("\r"):
             first -= 1
             changed = self._lines[first] + changed
-        lines = _split(self._joined(changed, inserted=text))
+        lines = split_lines(self._joined(changed, inserted=text))
         if last + 1 < len(self._lines):
             lines.pop()  # `changed` ended with its terminator; what follows is the next line.
         old = self._lines[first : last + 1]
@@ -254,14 +254,6 @@ def is_uri(text: str) -> bool:
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-def _split(text: str) -> list[str]:
-    """Lines with their terminators, and what follows the last terminator, if only "" ."""
-    lines = list(io.StringIO(text, newline=""))
-    if not lines or lines[-1].endswith(("\n", "\r")):
-        lines.append("")
-    return lines
 
 
 def _content(line: str) -> str:

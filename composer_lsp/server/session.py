@@ -229,7 +229,7 @@ class Session:
         try:
             return await (await self._get_service()).prepare(request)
         except ServiceError as error:
-            self._on_service_error(error)
+            self.on_service_error(error)
             return False
 
     async def restart_service(self) -> None:
@@ -245,14 +245,14 @@ class Session:
                 service = await self._get_service()
                 return await service.complete(request)
             except ServiceError as error:
-                self._on_service_error(error)
+                self.on_service_error(error)
                 return ()
 
     async def _warm_up(self) -> None:
         try:
             await (await self._get_service()).warm_up()
         except ServiceError as error:
-            self._on_service_error(error)
+            self.on_service_error(error)
 
     async def _get_service(self) -> CompletionService:
         if self._service is None or _has_failed(self._service):
@@ -282,16 +282,13 @@ class Session:
     def code_index(self) -> IndexService | None:
         return self.index.service if self.settings.index.enabled else None
 
-    def on_service_error(self, error: ServiceError) -> None:
-        """Tell the user, as far as they can do something about it."""
-        self._on_service_error(error)
-
     def _roots(self) -> list[str]:
         folders: dict[str, WorkspaceFolder] = self._documents().folders
         paths = (local_path(folder.uri) for folder in folders.values())
         return [path for path in paths if path]
 
-    def _on_service_error(self, error: ServiceError) -> None:
+    def on_service_error(self, error: ServiceError) -> None:
+        """Tell the user, as far as they can do something about it."""
         logger.info("no suggestion: %s", error)
         if isinstance(error, ModelMissingError):
             self.run_in_background(self._provide_model(error.model))

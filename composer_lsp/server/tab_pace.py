@@ -57,9 +57,7 @@ class TabPace:
 
         `tab`: the user's settings; `model`: the one that answered.
         """
-        if "first_token" not in suggestion.timings:
-            return False  # from memory
-        if not self._timeliness.observe(suggestion.timings):
+        if suggestion.is_from_memory or not self._timeliness.observe(suggestion.timings):
             return False
         is_switched = self._switch(tab, model)
         note = self._note(tab)

@@ -1,7 +1,5 @@
 """Commands about suggestions that were shown: the user took one, and why it is what it is."""
 
-import json
-import os
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -47,21 +45,25 @@ async def explain_suggestion(ls: ComposerServer, *arguments: Any) -> JsonObject:
             "no suggestion to explain: the model was asked for none in this window yet",
             code=types.LSPErrorCodes.RequestFailed,
         )
-    from composer_lsp.completion.explanation import as_markdown, explained  # needed by few
+    # Needed by few.
+    from composer_lsp.completion.answer import save_answer
+    from composer_lsp.completion.explanation import as_markdown, explained
 
     explanation = explained(answer)
+    path = state_dir() / _SAVED
     try:
-        path = _save(json.dumps(answer.as_json()))
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        save_answer(answer, path)
     except OSError as error:
         raise JsonRpcException(
-            f"the suggestion cannot be saved to {state_dir() / _SAVED}: {error.strerror}",
+            f"the suggestion cannot be saved to {path}: {error.strerror}",
             code=types.LSPErrorCodes.RequestFailed,
         ) from error
     told = as_markdown(explanation, shown=ls.session.on_screen)
     return {
         "markdown": f"{told}\nAgain: `composer-lsp complete --replay {path}`\n",
         "explanation": explanation.as_json(),
-        "path": path,
+        "path": str(path),
     }
 
 
@@ -86,12 +88,3 @@ def _arguments(arguments: tuple[Any, ...]) -> tuple[str, int | None]:
     if length is not None and (type(length) is not int or length < 1):
         raise JsonRpcInvalidParams(f"acceptedLength is a number from 1 on, not {length!r}")
     return id, length
-
-
-def _save(text: str) -> str:
-    """Where it is; the text holds source code, so it is the user's alone."""
-    path = state_dir() / _SAVED
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)
-    return str(path)

@@ -75,6 +75,12 @@ def _query(name: str) -> str:
     return _query(inherited[1]) + query if inherited else query
 
 
+def parse(language: Language, source: bytes) -> tree_sitter.Tree | None:
+    """The source's tree by the language's grammar; None without one, and as `parse_tree`."""
+    loaded = load(language)
+    return parse_tree(language, loaded, source) if loaded else None
+
+
 def parse_tree(
     language: Language,
     grammar: Grammar,
