@@ -16,7 +16,6 @@ from composer_lsp.completion.filters import document_path, wants_suggestion, why
 from composer_lsp.completion.generation import (
     Generation,
     ms_since,
-    prompt_path,
     suggestion_at,
 )
 from composer_lsp.completion.prompt import PromptWindow
@@ -101,13 +100,8 @@ class Completer:
         settings = self._settings()
         if not wants_suggestion(request.document, request.trigger, settings, self._roots()):
             return None
-        return self._document(request.document.uri).window.prompt(
-            request.document.text,
-            request.offset,
-            context_tokens=settings.context_tokens,
-            path=prompt_path(request),
-            language_id=request.document.language_id,
-        )
+        window = self._document(request.document.uri).window
+        return window.at(request, context_tokens=settings.context_tokens)
 
     def close_document(self, uri: str) -> None:
         """Forget a closed document and end its request."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 from urllib.parse import unquote
 
+from composer_lsp.completion.filters import prompt_path
 from composer_lsp.completion.literals import line_comment
 from composer_lsp.completion.prompt import PromptWindow, path_end
 from composer_lsp.completion.repository import NO_CONTEXT, RepositoryContext
@@ -42,8 +43,8 @@ Prepare = Callable[[FimPrompt], Awaitable[Mapping[str, float]]]
 class PromptContext(Protocol):
     """What makes the text around the cursor a prompt."""
 
-    def prompt(self, request: CompletionRequest, window: FimPrompt, path: str) -> FimPrompt:
-        """`window`: the text around the cursor; `path`: the document's. Never waits."""
+    def prompt(self, request: CompletionRequest, window: FimPrompt) -> FimPrompt:
+        """`window`: the text around the cursor. Never waits."""
         ...
 
     def computed(
@@ -60,8 +61,8 @@ class FixedContext:
 
     context: RepositoryContext = NO_CONTEXT
 
-    def prompt(self, request: CompletionRequest, window: FimPrompt, path: str) -> FimPrompt:
-        return _extended(window, self.context, path, request.document.language_id)
+    def prompt(self, request: CompletionRequest, window: FimPrompt) -> FimPrompt:
+        return _extended(window, self.context, request)
 
     def computed(
         self, request: CompletionRequest, prompt: FimPrompt, timings: Mapping[str, float]
@@ -109,7 +110,6 @@ class _Latest:
 
     request: CompletionRequest
     window: FimPrompt
-    path: str
     at: float
 
 
@@ -132,25 +132,18 @@ class ContextKeeper:
         self._rest_s = rest_s
         self._documents: OrderedDict[str, _Document] = OrderedDict()
 
-    def prompt(self, request: CompletionRequest, window: FimPrompt, path: str) -> FimPrompt:
+    def prompt(self, request: CompletionRequest, window: FimPrompt) -> FimPrompt:
         document = self._document(request.document.uri)
-        self._note(document, request, window, path)
+        self._note(document, request, window)
         # What was hidden or turned off since is in no prompt from now on.
         context = self._shown(document.context) if self._settings().tab.retrieval else NO_CONTEXT
-        whole = _extended(window, context, path, request.document.language_id)
+        whole = _extended(window, context, request)
         limit = self._speed.new_tokens
         if request.trigger == "invoked" or limit is None:
             return whole
         if num_new_tokens(whole, document.computed) <= 2 * limit:
             return whole
-        short = document.short.prompt(
-            request.document.text,
-            request.offset,
-            context_tokens=limit,
-            path=path,
-            language_id=request.document.language_id,
-        )
-        return _extended(short, context, path, request.document.language_id)
+        return _extended(document.short.at(request, context_tokens=limit), context, request)
 
     def computed(
         self, request: CompletionRequest, prompt: FimPrompt, timings: Mapping[str, float]
@@ -161,10 +154,10 @@ class ContextKeeper:
         if not document.is_working:
             self._start(document, self._rest_s)
 
-    async def rest(self, request: CompletionRequest, window: FimPrompt, path: str) -> None:
+    async def rest(self, request: CompletionRequest, window: FimPrompt) -> None:
         """The user rests at a place: returns when its prompt is computed, or the user went elsewhere."""
         document = self._document(request.document.uri)
-        latest = self._note(document, request, window, path)
+        latest = self._note(document, request, window)
         if document.is_working and _is_elsewhere(latest, document.preparing):
             _cancel(document.work)
             await _ended(document.work)
@@ -196,10 +189,10 @@ class ContextKeeper:
             _cancel(document.work)
 
     def _note(
-        self, document: _Document, request: CompletionRequest, window: FimPrompt, path: str
+        self, document: _Document, request: CompletionRequest, window: FimPrompt
     ) -> "_Latest":
         at = asyncio.get_running_loop().time()
-        document.latest = _Latest(request=request, window=window, path=path, at=at)
+        document.latest = _Latest(request=request, window=window, at=at)
         return document.latest
 
     def _start(self, document: _Document, rest_s: float) -> "asyncio.Task[None]":
@@ -214,8 +207,7 @@ class ContextKeeper:
         latest = await _when_resting(document, rest_s)
         try:
             context = await self._selected(document, latest)
-            language_id = latest.request.document.language_id
-            prompt = _extended(latest.window, context, latest.path, language_id)
+            prompt = _extended(latest.window, context, latest.request)
             if not self._is_quick(num_new_tokens(prompt, document.computed)):
                 if not self._settings().tab.prepare_ahead:
                     return
@@ -244,7 +236,7 @@ class ContextKeeper:
             candidates,
             max_tokens=budget,
             present=present,
-            name=self._sources.repository_of(latest.path),
+            name=self._sources.repository_of(prompt_path(latest.request.document.uri)),
         )
 
     def _shown(self, context: RepositoryContext) -> RepositoryContext:
@@ -306,12 +298,15 @@ def _num_shared(one: str, other: str) -> int:
 
 
 def _extended(
-    window: FimPrompt, context: RepositoryContext, path: str, language_id: str
+    window: FimPrompt, context: RepositoryContext, request: CompletionRequest
 ) -> FimPrompt:
     if not context.snippets:
         return window
     return replace(
-        window, path=path_end(path), context=context, line_comment=line_comment(language_id)
+        window,
+        path=path_end(prompt_path(request.document.uri)),
+        context=context,
+        line_comment=line_comment(request.document.language_id),
     )
 
 
@@ -319,8 +314,7 @@ def _is_elsewhere(latest: _Latest, preparing: FimPrompt | None) -> bool:
     """Whether what the engine computes is of no use there: another place's window."""
     if preparing is None:
         return False
-    language_id = latest.request.document.language_id
-    prompt = _extended(latest.window, preparing.context, latest.path, language_id)
+    prompt = _extended(latest.window, preparing.context, latest.request)
     return num_new_tokens(prompt, (preparing,)) > num_new_tokens(latest.window, ()) // 2
 
 

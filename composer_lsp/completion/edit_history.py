@@ -55,11 +55,13 @@ def as_diff(edit: Edit, path: str) -> str:
     num_old = num_before + len(edit.old_lines) + num_after
     num_new = num_before + len(edit.new_lines) + num_after
     lines = [f"--- {path}", f"+++ {path}", f"@@ -{start},{num_old} +{start},{num_new} @@"]
-    lines += [f" {line}" for line in edit.before]
-    lines += [f"-{line}" for line in edit.old_lines]
-    lines += [f"+{line}" for line in edit.new_lines]
-    lines += [f" {line}" for line in edit.after]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *diff_lines(edit)]) + "\n"
+
+
+def diff_lines(edit: Edit) -> list[str]:
+    """What stands below a diff's head."""
+    marked = ((" ", edit.before), ("-", edit.old_lines), ("+", edit.new_lines), (" ", edit.after))
+    return [f"{mark}{line}" for mark, lines in marked for line in lines]
 
 
 class EditHistory:

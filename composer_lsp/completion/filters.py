@@ -23,6 +23,19 @@ def document_path(uri: str) -> str | None:
     return unquote(path, errors="surrogateescape") or None
 
 
+def prompt_path(uri: str) -> str:
+    """The document's path as a prompt can carry it, which not every file's name is."""
+    return (document_path(uri) or "").encode(errors="replace").decode()
+
+
+def root_of(path: str, roots: Sequence[str]) -> str | None:
+    """The innermost of the folders that holds the path."""
+    for root in sorted(roots, key=len, reverse=True):
+        if PurePath(path).is_relative_to(root):
+            return root
+    return None
+
+
 def why_withheld(document: DocumentSnapshot, hidden: HiddenFiles) -> str | None:
     """Why the document's text may reach no prompt, explicit requests included, as in "is hidden by
     …"; None if it may."""
@@ -52,10 +65,8 @@ def wants_suggestion(
 
 
 def _relative(path: str, roots: Sequence[str]) -> str:
-    for root in sorted(roots, key=len, reverse=True):
-        if PurePath(path).is_relative_to(root):
-            return Path(path).relative_to(root).as_posix()
-    return path
+    root = root_of(path, roots)
+    return path if root is None else Path(path).relative_to(root).as_posix()
 
 
 @lru_cache(maxsize=8)

@@ -12,7 +12,6 @@ from functools import cached_property
 from composer_lsp.completion import judge
 from composer_lsp.completion.answer import Answer, Place
 from composer_lsp.completion.context import PromptContext
-from composer_lsp.completion.filters import document_path
 from composer_lsp.completion.prompt import PromptWindow
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.completion.surroundings import Surroundings
@@ -85,15 +84,8 @@ class Generation:
         return found
 
     def _prompt(self) -> FimPrompt:
-        path = prompt_path(self.request)
-        window = self.window.prompt(
-            self.request.document.text,
-            self.request.offset,
-            context_tokens=self.settings.context_tokens,
-            path=path,
-            language_id=self.request.document.language_id,
-        )
-        return self.context.prompt(self.request, window, path)
+        window = self.window.at(self.request, context_tokens=self.settings.context_tokens)
+        return self.context.prompt(self.request, window)
 
     def _remember(self, found: Sequence[Suggestion]) -> None:
         # The one remembered last is the first that the memory answers with.
@@ -228,11 +220,6 @@ def suggestion_at(
     request: CompletionRequest, text: str, timings: Mapping[str, float]
 ) -> Suggestion:
     return Suggestion(text=text, start=request.offset, end=request.offset, timings=timings)
-
-
-def prompt_path(request: CompletionRequest) -> str:
-    """The document's path as a prompt can carry it, which not every file's name is."""
-    return (document_path(request.document.uri) or "").encode(errors="replace").decode()
 
 
 def _reading(

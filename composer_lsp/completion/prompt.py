@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from composer_lsp.completion.filters import prompt_path
 from composer_lsp.completion.heads import heads_above
 from composer_lsp.completion.repository import NO_CONTEXT
+from composer_lsp.completion.request import CompletionRequest
 from composer_lsp.completion.templates import FimPrompt
 from composer_lsp.completion.tokens import CHARS_PER_TOKEN, estimated_tokens, num_fitting
 
@@ -42,6 +44,16 @@ class PromptWindow:
         self._suffix_is_rest = False
         self._num_before = 0
         self._num_inserted = 0
+
+    def at(self, request: CompletionRequest, *, context_tokens: int) -> FimPrompt:
+        """The prompt for a request."""
+        return self.prompt(
+            request.document.text,
+            request.offset,
+            context_tokens=context_tokens,
+            path=prompt_path(request.document.uri),
+            language_id=request.document.language_id,
+        )
 
     def prompt(
         self, text: str, offset: int, *, context_tokens: int, path: str = "", language_id: str = ""

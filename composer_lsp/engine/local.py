@@ -19,6 +19,7 @@ from composer_lsp.engine.errors import (
 from composer_lsp.engine.launcher import Launcher
 from composer_lsp.engine.spawn import engine_log_path
 from composer_lsp.engine.tab import Forcing, prepare, stream_completion
+from composer_lsp.engine.users import Users
 
 _GONE = (UnreachableError, TruncatedStreamError, OverloadedError)
 """The engine died, left, or is draining: another one answers the next try."""
@@ -134,23 +135,15 @@ class _Connection:
         self._client = local_client(endpoint, "tab")
         self.background = local_client(endpoint, "background")
         self._models: dict[str, _Model] = {}
-        self._num_users = 0
-        self._is_retired = False
+        self._users = Users(self._close)
 
     @asynccontextmanager
     async def in_use(self) -> AsyncGenerator[OpenAIClient, None]:
-        self._num_users += 1
-        try:
+        async with self._users.one():
             yield self._client
-        finally:
-            self._num_users -= 1
-            if self._is_retired and self._num_users == 0:
-                await self._close()
 
     async def retire(self) -> None:
-        self._is_retired = True
-        if self._num_users == 0:
-            await self._close()
+        await self._users.retire()
 
     async def _close(self) -> None:
         await self._client.aclose()

@@ -15,6 +15,7 @@ from composer_lsp.engine.errors import (
     RequestRefusedError,
 )
 from composer_lsp.engine.tab import Forcing, stream_completion
+from composer_lsp.engine.users import Users
 
 
 class RemoteTabEngine:
@@ -28,8 +29,7 @@ class RemoteTabEngine:
         self._client: OpenAIClient = remote_client(settings, "tab")
         self._model = "" if settings.model == "auto" else settings.model
         self._last_error: EngineError | None = None
-        self._num_users = 0
-        self._is_retired = False
+        self._users = Users(self._client.aclose)
 
     async def complete(
         self,
@@ -44,45 +44,36 @@ class RemoteTabEngine:
         if self._backoff.remaining_s > 0 and not invoked:
             assert self._last_error is not None, "the back-off begins with an error"
             raise BackingOffError(self._last_error, self._backoff.remaining_s)
-        self._num_users += 1
-        try:
-            chunks = stream_completion(
-                self._client,
-                prompt,
-                model=await self._model_name(),
-                fim_template=self._settings.fim_template,
-                forcing=Forcing.UNKNOWN,
-                max_tokens=max_tokens,
-                stop=stop,
-                seed=seed,
-            )
-            async with aclosing(chunks):
-                async for chunk in chunks:
-                    self._backoff.succeeded()
-                    yield chunk
-        except RequestRefusedError:
-            raise  # about this request; the next one may be fine
-        except EngineError as error:
-            self._last_error = error
-            self._backoff.failed()
-            raise
-        finally:
-            self._num_users -= 1
-            if self._is_retired and self._num_users == 0:
-                await self._client.aclose()
+        async with self._users.one():
+            try:
+                chunks = stream_completion(
+                    self._client,
+                    prompt,
+                    model=await self._model_name(),
+                    fim_template=self._settings.fim_template,
+                    forcing=Forcing.UNKNOWN,
+                    max_tokens=max_tokens,
+                    stop=stop,
+                    seed=seed,
+                )
+                async with aclosing(chunks):
+                    async for chunk in chunks:
+                        self._backoff.succeeded()
+                        yield chunk
+            except RequestRefusedError:
+                raise  # about this request; the next one may be fine
+            except EngineError as error:
+                self._last_error = error
+                self._backoff.failed()
+                raise
 
     async def prepare(self, prompt: FimPrompt) -> Mapping[str, float]:
         """Nothing: a server's time is others' too, and may have its price."""
         return {}
 
-    async def retire(self) -> None:
-        """Close once the last answer that runs has ended; nobody asks any more."""
-        self._is_retired = True
-        if self._num_users == 0:
-            await self._client.aclose()
-
     async def aclose(self) -> None:
-        await self._client.aclose()
+        """Once the last answer that runs has ended; nobody asks any more."""
+        await self._users.retire()
 
     async def _model_name(self) -> str:
         if not self._model:

@@ -64,4 +64,4 @@ class ConfiguredTabEngine:
         if self._remote is not None:
             _, engine = self._remote
             self._remote = None
-            await engine.retire()
+            await engine.aclose()

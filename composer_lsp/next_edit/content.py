@@ -7,7 +7,7 @@ from typing import Protocol
 
 from composer_lsp.completion import judge
 from composer_lsp.completion.edit_history import Edit, as_diff
-from composer_lsp.completion.filters import document_path
+from composer_lsp.completion.filters import prompt_path
 from composer_lsp.completion.indentation import detect_indent
 from composer_lsp.completion.literals import blanked, line_comment
 from composer_lsp.completion.parsing import ParsedWith
@@ -65,7 +65,7 @@ def prompt_for(proposal: Proposal, gap: Gap, edits: Sequence[Edit]) -> FimPrompt
     """The text on both sides, with what is wanted as a comment above the line, behind the last edits
     as diffs. `prediction` is the text that stands there now."""
     document = proposal.document
-    path = path_end(document_path(document.uri) or "")
+    path = path_end(prompt_path(document.uri))
     before = with_newlines(document.text[: proposal.start])
     after = with_newlines(document.text[proposal.end :])
     mark = line_comment(document.language_id)
@@ -87,7 +87,7 @@ def prompt_for(proposal: Proposal, gap: Gap, edits: Sequence[Edit]) -> FimPrompt
 
 
 def path_of(edit: Edit) -> str:
-    return path_end(document_path(edit.uri) or "")
+    return path_end(prompt_path(edit.uri))
 
 
 def argument(text: str, language_id: str) -> str:

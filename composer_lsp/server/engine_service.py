@@ -13,7 +13,6 @@ from composer_inference.endpoint import EndpointError
 from composer_lsp.completion.answer import Answer
 from composer_lsp.completion.completer import Completer
 from composer_lsp.completion.context import ContextKeeper
-from composer_lsp.completion.generation import prompt_path
 from composer_lsp.completion.parsing import load_grammar
 from composer_lsp.completion.request import CompletionRequest, Suggestion
 from composer_lsp.completion.speed import Speed, unread_prompt
@@ -32,7 +31,7 @@ from composer_lsp.engine.local import load_model
 from composer_lsp.engine.select import ConfiguredTabEngine
 from composer_lsp.next_edit.content import Filled
 from composer_lsp.server.models import AUTO, recommended_model, smaller_model
-from composer_lsp.server.other_files import OtherFiles
+from composer_lsp.server.prompt_sources import PromptSources
 from composer_lsp.server.service import (
     ModelMissingError,
     ServiceError,
@@ -56,7 +55,7 @@ class EngineService:
         self._pace = TabPace(self._speed, host.on_note, smaller_model)
         self._model: str | None = None
         self._context = ContextKeeper(
-            sources=OtherFiles(host.index, host.documents, host.roots, host.edits, host.copies),
+            sources=PromptSources(host.index, host.documents, host.roots, host.edits, host.copies),
             prepare=self._read_ahead,
             speed=self._speed,
             settings=self._settings,
@@ -93,7 +92,7 @@ class EngineService:
             window = self._completer.window(request)
             if window is None:
                 return False
-            await self._context.rest(request, window, prompt_path(request))
+            await self._context.rest(request, window)
             return True
 
     async def infill(self, prompt: FimPrompt, *, max_tokens: int, stop: Sequence[str]) -> Filled:

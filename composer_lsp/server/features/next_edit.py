@@ -4,13 +4,13 @@ Both name the version of the document that they are about. An answer for another
 so is one that came too late, so that nothing is drawn where it does not belong.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
-from composer_lsp.server.agent.diagnostics import known_from_json
+from composer_lsp.server.agent.diagnostics import Known, known_from_json
 from composer_lsp.server.documents import Document, TextBuffer
 from composer_lsp.server.latest import SupersededError
 from composer_lsp.server.next_edit import Given, Request
@@ -125,27 +125,14 @@ def _position(fields: Mapping[str, Any]) -> types.Position:
     return types.Position(min(line, _MAX_NUMBER), min(character, _MAX_NUMBER))
 
 
-def _diagnostics(context: Mapping[str, Any]) -> list[Any]:
+def _diagnostics(context: Mapping[str, Any]) -> Sequence[Known]:
     sent: object = context.get("diagnostics") or []
     if not isinstance(sent, list):
         raise JsonRpcInvalidParams("context.diagnostics is a list")
-    if not sent:
-        return []
-    # Imported here: tree-sitter comes with it.
-    from composer_lsp.next_edit.proposal import Diagnostic
-
     try:
-        known = known_from_json(cast("list[object]", sent))
+        return known_from_json(cast("list[object]", sent))
     except ValueError as error:
         raise JsonRpcInvalidParams(str(error)) from None
-    return [
-        Diagnostic(
-            line=each.start_line,
-            message=each.message,
-            is_error=each.severity == types.DiagnosticSeverity.Error,
-        )
-        for each in known
-    ]
 
 
 def _range(ls: ComposerServer, given: Given) -> JsonObject:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from composer_lsp.completion.request import DocumentSnapshot
+from composer_lsp.server.agent.diagnostics import Known
 from composer_lsp.server.imports import import_next_edit
 from composer_lsp.server.latest import Latest, SupersededError
 
 if TYPE_CHECKING:
-    from composer_lsp.next_edit.proposal import Diagnostic, Proposal
+    from composer_lsp.next_edit.proposal import Proposal
     from composer_lsp.server.session import Session
 
 _MAX_GIVEN = 32
@@ -27,7 +28,8 @@ class Request:
     is_invoked: bool = False
     """The user has asked for it by a key."""
     in_document_only: bool = False
-    diagnostics: "Sequence[Diagnostic]" = ()
+    diagnostics: Sequence[Known] = ()
+    """Empty: those that are known of the document."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

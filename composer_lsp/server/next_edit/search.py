@@ -3,17 +3,18 @@
 from collections.abc import Collection
 from dataclasses import replace
 
+from lsprotocol.types import DiagnosticSeverity
+
 from composer_lsp.completion.filters import wants_suggestion
 from composer_lsp.next_edit.finder import next_edit
 from composer_lsp.next_edit.proposal import Diagnostic, Proposal, Situation
-from composer_lsp.server.agent.diagnostics import Diagnostics
+from composer_lsp.server.agent.diagnostics import Known
 from composer_lsp.server.next_edit.next_edits import Request
 from composer_lsp.server.next_edit.other_files import NO_OTHERS, WorkspaceFiles
 from composer_lsp.server.service import ServiceError
 from composer_lsp.server.session import Session
 
 _MAX_EDITS = 64
-_ERROR = 1
 
 
 async def search(
@@ -28,12 +29,13 @@ async def search(
     for edit in edits:
         if edit.uri not in snapshots and (other := session.documents.find(edit.uri)) is not None:
             snapshots[edit.uri] = other.snapshot()
+    known = request.diagnostics or session.diagnostics.of(document.uri, document.version)
     situation = Situation(
         document=document,
         offset=request.offset,
         edits=[edit for edit in edits if edit.uri in snapshots],
         snapshots=snapshots,
-        diagnostics=request.diagnostics or _known(session.diagnostics, request),
+        diagnostics=[*map(_diagnostic, known)],
     )
     edited = frozenset(edit.uri for edit in situation.edits)
     others = NO_OTHERS if request.in_document_only else WorkspaceFiles(session, edited)
@@ -51,11 +53,6 @@ def _is_wanted(session: Session, request: Request) -> bool:
     return wants_suggestion(request.document, trigger, tab, session.index.index_roots())
 
 
-def _known(diagnostics: Diagnostics, request: Request) -> list[Diagnostic]:
-    known = diagnostics.of(request.document.uri, request.document.version)
-    return [
-        Diagnostic(
-            line=each.start_line, message=each.message, is_error=each.severity.value == _ERROR
-        )
-        for each in known
-    ]
+def _diagnostic(known: Known) -> Diagnostic:
+    is_error = known.severity == DiagnosticSeverity.Error
+    return Diagnostic(line=known.start_line, message=known.message, is_error=is_error)

@@ -82,11 +82,11 @@ def window_of(request: CompletionRequest) -> FimPrompt:
 
 async def rest(keeper: ContextKeeper, request: CompletionRequest) -> None:
     async with asyncio.timeout(LIMIT_S):
-        await keeper.rest(request, window_of(request), "/w/a.py")
+        await keeper.rest(request, window_of(request))
 
 
 def ask(keeper: ContextKeeper, request: CompletionRequest) -> FimPrompt:
-    return keeper.prompt(request, window_of(request), "/w/a.py")
+    return keeper.prompt(request, window_of(request))
 
 
 async def test_other_files_are_in_the_prompt_once_they_are_computed() -> None:

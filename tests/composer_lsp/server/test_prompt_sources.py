@@ -14,8 +14,8 @@ from composer_lsp.completion.request import CompletionRequest
 from composer_lsp.index.client import WorkerError
 from composer_lsp.index.service import IndexService
 from composer_lsp.server.documents import DocumentStore
-from composer_lsp.server.other_files import OtherFiles
 from composer_lsp.server.positions import PositionEncoding
+from composer_lsp.server.prompt_sources import PromptSources
 
 
 class FakeIndex:
@@ -52,7 +52,7 @@ class Window:
         self.root = root
         self.edits = EditHistory()
         self.copies = Copies()
-        self.files = OtherFiles(
+        self.files = PromptSources(
             lambda: cast("IndexService | None", index),
             lambda: self.store,
             lambda: [str(root)],

@@ -4,6 +4,7 @@ user edited and copied of late."""
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import unquote
@@ -11,8 +12,8 @@ from urllib.parse import unquote
 from composer_index.ignores import HiddenFiles
 from composer_lsp.completion.alike import most_alike, names_near
 from composer_lsp.completion.copies import Copies
-from composer_lsp.completion.edit_history import Edit, EditHistory
-from composer_lsp.completion.filters import document_path, why_withheld
+from composer_lsp.completion.edit_history import Edit, EditHistory, diff_lines
+from composer_lsp.completion.filters import prompt_path, root_of, why_withheld
 from composer_lsp.completion.request import CompletionRequest, DocumentSnapshot
 from composer_lsp.completion.selection import Candidate
 from composer_lsp.index.client import WorkerError
@@ -48,7 +49,7 @@ _OWN_LINES = 100
 """Around the cursor, that the prompt has anyway."""
 
 
-class OtherFiles:
+class PromptSources:
     """Implements `completion.context.Sources`. Event loop only."""
 
     def __init__(
@@ -76,7 +77,7 @@ class OtherFiles:
         path = local_path(request.document.uri)
         service = self._index()
         found: list[Candidate] = []
-        if service is not None and path is not None and self._root_of(path):
+        if service is not None and path is not None and root_of(path, self._roots()):
             try:
                 async with asyncio.timeout(self._limit_s):
                     found += await self._indexed(service, path, request)
@@ -92,7 +93,7 @@ class OtherFiles:
         return [each for each in found if each.path not in hidden]
 
     def repository_of(self, path: str) -> str:
-        root = self._root_of(path)
+        root = root_of(path, self._roots())
         return PurePath(root).name if root else ""
 
     def is_hidden(self, path: str) -> bool:
@@ -111,7 +112,7 @@ class OtherFiles:
         alike: Mapping[str, Any] = {"results": ()}
         if query:
             alike = await service.search(query, limit=_NUM_ALIKE)
-        own = self._shown_path(path)
+        own = self._shown_path(prompt_path(request.document.uri))
         candidates = [
             *_ranked(related, lambda each: _WORTH[each["why"][0]]),
             *_ranked(alike["results"], lambda each: _ALIKE_WORTH),
@@ -133,7 +134,7 @@ class OtherFiles:
                 continue
             if (alike := most_alike(shown.text, names)) is not None:
                 yield Candidate(
-                    path=self._shown_path(document_path(shown.uri) or ""),
+                    path=self._shown_path(prompt_path(shown.uri)),
                     text=alike.text,
                     first_line=alike.first_line,
                     worth=_OPEN_WORTH * alike.share,
@@ -150,7 +151,7 @@ class OtherFiles:
         ]
         short = [edit for edit in elsewhere if _is_short(edit)]
         for rank, edit in enumerate(short[:_NUM_EDITS]):
-            path = self._shown_path(document_path(edit.uri) or "")
+            path = self._shown_path(prompt_path(edit.uri))
             yield Candidate(
                 path=f"{path}{_DIFF}",
                 text=_change(edit),
@@ -168,7 +169,7 @@ class OtherFiles:
             if why_withheld(origin, self._hidden) is not None:
                 continue
             candidate = Candidate(
-                path=self._shown_path(document_path(copy.uri) or ""),
+                path=self._shown_path(prompt_path(copy.uri)),
                 text=copy.text,
                 first_line=copy.first_line,
                 worth=_COPY_WORTH - _STEP * rank,
@@ -179,13 +180,8 @@ class OtherFiles:
 
     def _shown_path(self, path: str) -> str:
         """Relative to its folder's root."""
-        root = self._root_of(path)
-        shown = PurePath(path).relative_to(root).as_posix() if root else PurePath(path).name
-        return shown.encode(errors="replace").decode()
-
-    def _root_of(self, path: str) -> str | None:
-        roots = sorted(self._roots(), key=len, reverse=True)
-        return next((root for root in roots if PurePath(path).is_relative_to(root)), None)
+        root = root_of(path, self._roots())
+        return PurePath(path).relative_to(root).as_posix() if root else PurePath(path).name
 
 
 def _is_short(edit: Edit) -> bool:
@@ -193,17 +189,14 @@ def _is_short(edit: Edit) -> bool:
     return len(lines) <= _MAX_EDIT_LINES and len(_narrow(lines)) == len(lines)
 
 
-def _narrow(lines: Sequence[str]) -> Sequence[str]:
-    return [line for line in lines if len(line) <= _MAX_LINE_CHARS]
+def _narrow(lines: Sequence[str]) -> tuple[str, ...]:
+    return tuple(line for line in lines if len(line) <= _MAX_LINE_CHARS)
 
 
 def _change(edit: Edit) -> str:
     """A diff without line numbers, which would change with every line above."""
-    lines = ["@@", *(f" {line}" for line in _narrow(edit.before))]
-    lines += [f"-{line}" for line in edit.old_lines]
-    lines += [f"+{line}" for line in edit.new_lines]
-    lines += [f" {line}" for line in _narrow(edit.after)]
-    return "\n".join(lines).rstrip()
+    narrow = replace(edit, before=_narrow(edit.before), after=_narrow(edit.after))
+    return "\n".join(["@@", *diff_lines(narrow)]).rstrip()
 
 
 def _ranked(
